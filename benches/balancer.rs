@@ -1,6 +1,6 @@
-//! A thousand members of a ThroughputBalancer on one machine, and five thousand, in memory and on a real server: how
-//! long it takes until every one has its share, and all that were lowered have acknowledged it; and how many
-//! transactions the leader sends for that.
+//! Measures a ThroughputBalancer with a thousand members on one machine, and with five thousand, in memory and on a
+//! real server: how long it takes until every member has its share and all lowered shares are acknowledged, and how
+//! many transactions the leader sends for that.
 //!
 //! `cargo bench --features integration --bench balancer`. The aim is 0.5 s for a thousand and 2 s for five thousand,
 //! after the quiet time or after the change of the maximum, with a transaction for each thousand members whose share
@@ -20,19 +20,19 @@ use zookeeper_recipes::{Client, ClientBuilder};
 use support::{ZooKeeper, unique_path};
 
 const SIZES: [usize; 2] = [1_000, 5_000];
-/// Members of one client, but for those that lead.
+/// How many members share a client, except for those that lead.
 const A_CLIENT: usize = 50;
-/// Leaders that go, one after the other: each has a client of its own.
+/// How many leaders go, one after the other. Each has a client of its own.
 const TAKE_OVERS: usize = 5;
 /// How often the maximum is changed, down and up in turn.
 const CHANGES: usize = 10;
-/// How often a member comes, and leaves again.
+/// How often a member joins and leaves again.
 const JOINS: usize = 10;
 /// So large that one member more or less changes every share.
 const MAXIMUM: u64 = 1_000_000_000;
 const QUIET: Duration = Duration::from_millis(200);
 const AT_MOST: Duration = Duration::from_secs(2);
-/// Something is wrong, if it takes so long.
+/// If a wait takes this long, something is wrong.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 struct Cluster {
@@ -41,7 +41,7 @@ struct Cluster {
     memory: Option<TestingServer>,
     base: String,
     operator: Client,
-    /// In the order of the line of leaders, as far as they have a client of their own.
+    /// Those with a client of their own come first, in the order in which they lead.
     members: Vec<(Client, ThroughputBalancer)>,
 }
 
@@ -78,7 +78,7 @@ impl Cluster {
         cluster
     }
 
-    /// Waits until each has its part of the maximum, to apply from now on.
+    /// Waits until each member has its part of the maximum and applies it.
     async fn all_have(&self, maximum: u64) {
         let share = maximum / self.members.len() as u64;
         let have = self.members.iter().map(|(_, member)| async move {
@@ -92,12 +92,12 @@ impl Cluster {
         self.members.iter().find(|(_, member)| member.is_leader()).expect("a leader")
     }
 
-    /// How many transactions the leader's client has sent.
+    /// Returns how many transactions the leader's client has sent, in memory.
     fn transactions(&self) -> Option<u64> {
         self.memory.as_ref().map(|memory| memory.count(&self.leader().0, Operation::Multi))
     }
 
-    /// Tells what the leader has sent since it had sent `before`.
+    /// Prints how many transactions the leader has sent since it had sent `before`.
     fn tell_transactions(&self, what: &str, before: Option<u64>) {
         if let Some((before, after)) = before.zip(self.transactions()) {
             println!(
@@ -109,7 +109,7 @@ impl Cluster {
         }
     }
 
-    /// A member comes, or one leaves: how long after the quiet time all have their shares.
+    /// Lets a member join and leave repeatedly. Returns how long after the quiet time all have their shares.
     async fn joins_and_leaves(&mut self) -> (Vec<Duration>, Vec<Duration>) {
         let (mut came, mut left) = (Vec::new(), Vec::new());
         for _ in 0..JOINS {
@@ -127,7 +127,7 @@ impl Cluster {
         (came, left)
     }
 
-    /// Waits for the leader's event that every member has its share and has acknowledged it.
+    /// Sets the maximum, and waits for the leader's event that every member has its share and has acknowledged it.
     async fn change(&self, maximum: u64) -> Duration {
         let mut events = self.leader().1.events();
         let settled = async {
@@ -145,14 +145,14 @@ impl Cluster {
         began.elapsed()
     }
 
-    /// The leader's session ends.
+    /// Ends the leader's session. Returns how long it takes until all have their shares.
     async fn take_over(&mut self) -> Duration {
         let (client, gone) = self.members.remove(0);
         assert!(gone.is_leader(), "the first one leads");
         let began = Instant::now();
         client.close().await.expect("closed");
         self.all_have(MAXIMUM).await;
-        // A new leader decides at once.
+        // No quiet time to subtract: a new leader decides at once.
         began.elapsed()
     }
 
@@ -198,7 +198,8 @@ async fn main() {
     for size in SIZES {
         let memory = TestingServer::start();
         let counted = Some(memory.clone());
-        let in_memory = Cluster::start("in memory", size, counted, "/balancer".into(), || Client::builder_for(&memory));
+        let in_memory =
+            Cluster::start("in memory", size, counted, "/balancer".into(), || Client::builder_for_testing(&memory));
         in_memory.await.measure().await;
         let real = Cluster::start("ZooKeeper", size, None, unique_path("balancer"), || Client::builder(&connect));
         real.await.measure().await;

@@ -1,5 +1,5 @@
-//! Heap bytes that a thousand waiting contenders take, of an election and of each kind of lock, and those of a node in
-//! a cache, on a real server.
+//! Measures on a real server how many heap bytes each of a thousand waiting contenders takes, in an election and for
+//! each kind of lock, and how many a node in a cache takes.
 
 #[path = "../tests/support/mod.rs"]
 mod support;
@@ -32,12 +32,12 @@ async fn wait_for_turn(client: &Client, path: &str, count: usize) -> Vec<LeaderL
         states.wait_for(|state| joined(state.status())).await.expect("it has joined");
         latches.push(latch);
     }
-    // The watches of the last ones are being armed.
+    // The watches of the last contenders are being armed.
     tokio::time::sleep(Duration::from_millis(500)).await;
     latches
 }
 
-/// The bytes of one that waits in the line at `path`, behind one that does not leave.
+/// Returns the bytes of a contender that waits in line at `path`, behind one that does not leave.
 async fn waiting<F>(client: &Client, path: &str, acquire: impl Fn() -> F) -> usize
 where
     F: Future<Output = ()> + Send + 'static,
@@ -48,11 +48,11 @@ where
         let wanted = nodes().await + count;
         let tasks: Vec<_> = (0..count).map(|_| tokio::spawn(acquire())).collect();
         while nodes().await < wanted {}
-        // The watches of the last ones are being armed.
+        // The watches of the last contenders are being armed.
         tokio::time::sleep(Duration::from_millis(500)).await;
         tasks
     };
-    // The first ones fill what is there once.
+    // The first contenders allocate what all share.
     let first = start(10).await;
     let before = dhat::HeapStats::get().curr_bytes;
     let others = start(WAITING).await;
@@ -62,7 +62,7 @@ where
     (after - before) / WAITING
 }
 
-/// Those that wait for a mutex beside those that want to read, and those that want to write.
+/// Prints the bytes of contenders that wait for a mutex, for a read lock, and for a write lock.
 async fn locks(client: &Client) {
     let path = unique_path("mutex");
     let mutex = InterProcessMutex::new(client, &path).expect("a mutex");
@@ -88,11 +88,11 @@ async fn locks(client: &Client) {
     });
     let of_writer = of_writer.await;
     held.release().await.expect("released");
-    println!("memory, {WAITING} that wait for a lock: bytes each, with the task that waits");
+    println!("memory, {WAITING} that wait for a lock: bytes each, including the waiting task");
     println!("    mutex {of_mutex}, read lock {of_reader}, write lock {of_writer}");
 }
 
-/// Those that wait for a permit.
+/// Prints the bytes of contenders that wait for a permit.
 async fn permits(client: &Client) {
     let path = unique_path("semaphore");
     let semaphore = InterProcessSemaphore::new(client, &path, 1).expect("a semaphore");
@@ -106,7 +106,7 @@ async fn permits(client: &Client) {
     held.release().await.expect("released");
 }
 
-/// Creates a tree; in transactions, as one by one would take long.
+/// Creates a tree, in transactions because single creates would take long.
 async fn plant(client: &Client, root: &str) {
     client.create(root, DATA, CreateMode::Persistent).await.expect("created");
     for dir in 0..CACHED / 100 {
@@ -119,11 +119,11 @@ async fn plant(client: &Client, root: &str) {
     }
 }
 
-/// What a node of a cache takes beside its path and data. The aim is at most 200 bytes.
+/// Prints how many bytes a node of a cache takes besides its path and data. The aim is at most 200.
 async fn cached(client: &Client) {
     let root = unique_path("memory");
     plant(client, &root).await;
-    // What is there once, and grows with the first requests.
+    // The first cache allocates what all share, which grows with the first requests.
     drop(Cache::tree(client, &root).start().await.expect("a cache"));
     tokio::time::sleep(Duration::from_millis(500)).await;
     let before = dhat::HeapStats::get().curr_bytes;
@@ -132,7 +132,7 @@ async fn cached(client: &Client) {
     let now = cache.snapshot();
     let payload: usize = now.iter().map(|node| node.path().len() + node.value().map_or(0, Vec::len)).sum();
     println!(
-        "memory, cache of {} nodes: {} bytes each beside path and data",
+        "memory, cache of {} nodes: {} bytes each besides path and data",
         now.len(),
         (after - before - payload) / now.len()
     );
@@ -145,7 +145,7 @@ async fn main() {
     let client = Client::builder(server.connect_string()).session_timeout(Duration::from_secs(30)).connect();
     let client = client.await.expect("a client");
     let path = unique_path("memory");
-    // The first ones fill what is there once.
+    // The first contenders allocate what all share.
     let first = wait_for_turn(&client, &path, 10).await;
     let before = dhat::HeapStats::get().curr_bytes;
     let waiting = wait_for_turn(&client, &path, WAITING).await;

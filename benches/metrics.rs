@@ -1,8 +1,8 @@
-//! What the metrics cost: cycles of a free mutex with a recorder for Prometheus and without one, on a real server.
+//! Measures what the metrics cost: cycles of a free mutex with a recorder for Prometheus and without, on a real server.
 //!
-//! `cargo bench --features integration,metrics --bench metrics`. The two take turns, round by round, so that whatever
-//! else the machine does hits both. The aim is at most 3 %. `BENCH_SERVER=host:port` is another server, for example one
-//! whose container is reached at its own address.
+//! `cargo bench --features integration,metrics --bench metrics`. The two take turns, round by round, so that other load
+//! on the machine affects both. The aim is at most 3 %. `BENCH_SERVER=host:port` selects another server, for example a
+//! container that is reached at its own address.
 
 #[path = "../tests/support/mod.rs"]
 mod support;
@@ -16,7 +16,7 @@ use zookeeper_recipes::mutex::InterProcessMutex;
 
 use support::{ZooKeeper, unique_path};
 
-/// Each with and without a recorder.
+/// Each is run with and without a recorder.
 const ROUNDS: usize = 60;
 const CYCLES: u32 = 300;
 
@@ -44,7 +44,7 @@ fn median(mut values: Vec<f64>) -> f64 {
 }
 
 fn main() {
-    // One thread: a recorder is installed for that alone.
+    // A single thread, because a local recorder applies to one thread only.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let own = || runtime.block_on(ZooKeeper::shared());
     let (at, _server) = match std::env::var("BENCH_SERVER") {
@@ -82,5 +82,5 @@ fn main() {
     println!("  with a recorder        {:8.1} µs", micros(with));
     println!("  median of the ratios   {:8.1} %   (aim: at most +3.0 %)", (median(ratios) - 1.0) * 100.0);
     let shown = recorder.handle().render().lines().filter(|line| line.starts_with("zookeeper_recipes_")).count();
-    assert!(shown > 50, "the recorder was told: {shown} lines");
+    assert!(shown > 50, "the recorder has values: {shown} lines");
 }

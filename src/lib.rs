@@ -1,13 +1,13 @@
 //! Apache Curator's coordination recipes for async Rust, on ZooKeeper.
 //!
-//! Leader election, locks, barriers, queues and groups on Curator's own znodes, so that Java and Rust services can
-//! share the same paths, and caches of any nodes. A further recipe divides a throughput for a whole cluster among its
-//! live members.
+//! Leader election, locks, barriers, queues and groups use Curator's own znodes, so that Java and Rust services can
+//! share the same paths. Caches work with any nodes. A further recipe divides a cluster-wide throughput among the live
+//! members.
 //!
-//! Everything you hold exclusively (a leadership, a lock, an item of a queue) carries a fencing token, a `lost()`
-//! future, and an `is_held()` check that compares the clock at each call.
+//! Everything you hold exclusively (a leadership, a lock, an item of a queue) has a fencing token, a `lost()` future,
+//! and an `is_held()` check that compares the clock at each call.
 //!
-//! # Which recipe when
+//! # Which recipe to use
 //!
 //! | you want | use |
 //! |---|---|
@@ -18,8 +18,8 @@
 //! | several locks at once, or none of them | [`multi_lock`] |
 //! | a section that a limited number of processes may run at a time | [`semaphore`] |
 //! | a number of processes to start a step together, and to end it together | [`double_barrier`] |
-//! | all processes to wait until one of them opens the way | [`barrier`] |
-//! | a node that is there as long as this process runs, such as a registration | [`persistent_node`] |
+//! | all processes to wait until one of them removes the barrier | [`barrier`] |
+//! | a node that exists as long as this process runs, such as a registration | [`persistent_node`] |
 //! | many producers and consumers, each item delivered at least once | [`queue`] |
 //! | a configuration, or a list of services, in memory and kept up to date | [`cache`] |
 //! | the list of the processes that are alive, each with its data | [`group_member`] |
@@ -27,7 +27,7 @@
 //! | a counter for the whole cluster | [`atomic_long`] |
 //! | a maximum for the whole cluster, divided among its live members | [`throughput_balancer`] |
 //! | to see who holds, who waits, which sessions wait for each other, and which recipe uses which node | [`inspect`] |
-//! | to be told when something takes long or fails often | [`metrics`] |
+//! | to notice when something takes long or fails often | [`metrics`] |
 //!
 //! # Getting started
 //!
@@ -52,11 +52,11 @@
 //! # }
 //! ```
 //!
-//! One [`Client`] serves a process. When its session ends, the client opens a new one and every recipe rejoins
-//! automatically. The application rebuilds nothing.
+//! One [`Client`] is enough for a process. When its session ends, the client opens a new one, and every recipe rejoins
+//! automatically. The application does not have to rebuild anything.
 //!
-//! The tests of a service use a ZooKeeper in memory instead. Sessions expire, replies are lost and processes stop on
-//! command, and minutes take milliseconds: see [`testing`].
+//! Tests of a service can use a ZooKeeper in memory instead. In it, sessions expire, replies get lost and processes
+//! stop on command, and minutes take milliseconds: see [`testing`].
 //!
 //! # When things fail
 //!
@@ -86,26 +86,27 @@
 //!
 //! * **Time.** A hold ends, by the clock, before the ensemble can have given it to another process. The clock continues
 //!   while the process is stopped, and while the machine sleeps (on Linux, Android, macOS, iOS, Windows, OpenBSD and
-//!   Fuchsia; on other systems that is not promised). Only a fence covers what no clock can know: a virtual
-//!   machine that is paused or restored from a snapshot; servers that end a session early, by an administrator's
-//!   command or because they lost their data; a node that an operator deletes; and, where the servers grant different
-//!   session timeouts, a request to reconnect that reaches its server more than a session timeout after the next
-//!   attempt, while the process is stopped or cut off. The options [`tick_time`](ClientBuilder::tick_time) and
-//!   [`min_session_timeout`](ClientBuilder::min_session_timeout) must fit the servers, and what [`Heartbeat::Sync`]
-//!   assumes must hold.
+//!   Fuchsia; on other systems this is not guaranteed). The options [`tick_time`](ClientBuilder::tick_time) and
+//!   [`min_session_timeout`](ClientBuilder::min_session_timeout) must match the servers, and the assumption of
+//!   [`Heartbeat::Sync`] must be true.
+//!
+//!   Only a fence covers what no clock can know: a virtual machine that is paused or restored from a snapshot; servers
+//!   that end a session early, by an administrator's command or because they lost their data; a node that an operator
+//!   deletes; and, if the servers grant different session timeouts, a request to reconnect that reaches its server more
+//!   than a session timeout after the next attempt, while the process is stopped or cut off.
 //! * **Fences.** A [`Fence`] in a [`Transaction`] makes the ensemble itself check, in the same transaction, that the
 //!   author still holds. A fencing token does the same for any other store that refuses tokens smaller than the largest
-//!   it has seen. It must be sent with each access, from the first read on. It orders holders that follow each other,
-//!   not those that hold together, as the readers of a read-write lock and the holders of a semaphore do.
+//!   it has seen. Send it with each access, from the first read on. It orders holders that follow each other, not those
+//!   that hold at the same time, such as the readers of a read-write lock and the holders of a semaphore.
 //! * **ACLs.** A server drops a watch silently if the watcher may not read the node at the time of the event (ZooKeeper
 //!   3.9.2 and later). After the permission to read a recipe's nodes was revoked and restored, its participants must
 //!   reconnect. Until then they may miss changes that happened in between.
-//! * **Errors.** Every error says what was being done. Its methods `kind`, `is_retryable` and `is_lost` tell how to
-//!   handle it. A write without an answer is [`OutcomeUnknown`](ErrorKind::OutcomeUnknown), never a plain connection
-//!   loss.
-//! * **Cancellation.** Every future may be dropped at any await. `# Cancel safety` says what that means for each. A
-//!   dropped future leaves no ephemeral node behind once the connection is back. A persistent one that it was to create
-//!   (a value, a number, a barrier, an item) may be there.
+//! * **Errors.** Every error names the operation that failed. Its methods `kind`, `is_retryable` and `is_lost` help you
+//!   decide how to handle it. A write without an answer is [`OutcomeUnknown`](ErrorKind::OutcomeUnknown), never a plain
+//!   connection loss.
+//! * **Cancellation.** Every future may be dropped at any await. The section `# Cancel safety` of each says what that
+//!   means. A dropped future leaves no ephemeral node behind once the connection is back. A persistent node that it was
+//!   about to create (a value, a number, a barrier, an item) may exist.
 //!
 //! # Feature flags
 //!
@@ -113,7 +114,7 @@
 //! |---|---|---|
 //! | `leader-latch` | yes | [`leader_latch`] |
 //! | `leader-selector` | yes | [`leader_selector`] |
-//! | `mutex` | yes | [`mutex`] |
+//! | `mutex` | yes | [`mutex`]; what the locks share is in [`lock`] |
 //! | `read-write-lock` | yes | [`read_write_lock`] |
 //! | `multi-lock` | yes | [`multi_lock`]; enables `mutex` |
 //! | `semaphore` | yes | [`semaphore`] |
@@ -126,9 +127,9 @@
 //! | `shared-value` | yes | [`shared_value`]; enables `cache` |
 //! | `atomic-long` | yes | [`atomic_long`]; enables `mutex` |
 //! | `json` | yes | items of a queue, nodes of a cache and shared values as JSON |
-//! | `throughput-balancer` | yes | [`throughput_balancer`]; enables `leader-latch` |
+//! | `throughput-balancer` | yes | [`throughput_balancer`]; enables `leader-latch` and `limiter` |
 //! | `limiter` | yes | [`limiter`]: a rate limiter for a share that changes |
-//! | `inspect` | | [`inspect`]: lines of elections and locks and trees of nodes as values, and deadlocks |
+//! | `inspect` | | [`inspect`]: lines of elections and locks, trees of nodes, and deadlocks, as values |
 //! | `metrics` | | [`metrics`]: what clients and recipes do, as numbers, for Prometheus and others |
 //! | `tower` | | the limiter as a `tower::Layer`; enables `limiter` |
 //! | `serde` | | `serde::Serialize` for the values of a health page (see below) |
@@ -137,23 +138,22 @@
 //! | `tls` | | encrypted connections |
 //! | `sasl-digest-md5` | | authentication by user name and password |
 //!
-//! With `serde`, these implement `Serialize`: states and statuses, participants, members, shares, outcomes, events of a
-//! balancer, of a queue and of a watch, stats, shared values, counts of requests, results of an addition, lines and
-//! deadlocks. A status is serialized as the text of its `Display`.
+//! With `serde`, these implement `Serialize`: states and statuses, participants, members, shares, outcomes, events of
+//! balancers, queues and watches, stats, shared values, request counts, results of an addition, lines and deadlocks. A
+//! status is serialized as the text of its `Display`.
 //!
-//! The features `integration` and `interop` belong to the tests of this crate.
+//! The features `integration` and `interop` are for the tests of this crate.
 //!
 //! # Logs
 //!
-//! Events are emitted through `tracing`, with targets under `zookeeper_recipes`:
+//! The library emits events through `tracing`, with targets under `zookeeper_recipes`:
 //!
 //! | event | fields |
 //! |---|---|
 //! | connection states | `session`, `state`; at the end of a session `reason`; of a lost one `places`, `users`, `out` |
 //! | a session timeout other than the one asked for | `asked`, `granted` |
 //! | leadership | `path`, `id`, `token`; at the end of a latch's term `why`, of a selector's `end` |
-//! | locks and semaphores | `path`, `token`; of a semaphore `permits`; when one is lost `state` |
-//! | a wait of ten seconds for a lock that the same client holds | `path`, `held_for` |
+//! | locks and semaphores | `path`, `token`; of a semaphore `permits`; when a hold is lost `state` |
 //! | items of a queue that fail or become dead letters | `path`, `item`, `reason` |
 //! | persistent nodes | `path`, `state`, `czxid`; if another kind was adopted `mode`, `owner` |
 //! | comparisons of a cache with the servers | `path`, `nodes`, `changes` |
@@ -162,10 +162,10 @@
 //! | deletes that are retried | `session`, `node` |
 //! | every error that no caller awaits | `error`, `kind` |
 //!
-//! Each event has its name in the field `event`. [`Client::last_error`] keeps the latest error that no caller awaits.
+//! The field `event` has the name of the event. [`Client::last_error`] keeps the latest error that no caller awaits.
 //!
-//! Spans at INFO. Your own events in a listener or handler are within `term` or `delivery`, and carry their fields.
-//! Those of the library have all their fields themselves, outside of these spans:
+//! The library also opens spans, at INFO. Your own events in a listener or handler are inside `term` or `delivery`, and
+//! carry its fields. The library's events are outside of these spans and have all their fields themselves.
 //!
 //! | span | fields | around |
 //! |---|---|---|
@@ -175,11 +175,11 @@
 //! | `delivery` | `path`, `item`, `attempt`, `outcome` | a [`Delivery`](queue::Delivery) until settled; a handler |
 //! | `cache_resync` | `path`; at its end `nodes`, `changes` | a comparison of a cache with the servers |
 //!
-//! Some fields are recorded later: `node`, and of a lock `token`, once they are known, `behind` while another is ahead
-//! (the last one counts), the rest at the end. `node` and `behind` are names in the directory of `path`. Through a
-//! layer for OpenTelemetry they show who waited for whom: the `behind` of the one is the `node` of the other.
+//! Some fields are recorded later: `node`, and `token` of a lock, once they are known; `behind` while another node is
+//! ahead (the last value counts); the rest at the end. `node` and `behind` are names in the directory of `path`. With
+//! an OpenTelemetry layer they show who waited for whom: the `behind` of one span is the `node` of the other.
 
-// Without all features, the pages link to what is not there; those that docs.rs shows have all.
+// Without all features, some links are broken. docs.rs builds the pages with all features.
 #![cfg_attr(
     not(all(
         feature = "leader-latch",
@@ -208,49 +208,30 @@
         feature = "metrics",
         feature = "testing",
     )),
-    allow(rustdoc::broken_intra_doc_links)
-)]
-// Without all recipes, code that only some of them need is unused.
-#![cfg_attr(
-    not(all(
-        feature = "leader-latch",
-        feature = "leader-selector",
-        feature = "mutex",
-        feature = "read-write-lock",
-        feature = "multi-lock",
-        feature = "semaphore",
-        feature = "double-barrier",
-        feature = "barrier",
-        feature = "persistent-node",
-        feature = "queue",
-        feature = "cache",
-        feature = "shared-value",
-        feature = "throughput-balancer"
-    )),
-    allow(dead_code)
+    // Recipes share code: what only some of them use is compiled for all, and is unused in other builds.
+    allow(
+        rustdoc::broken_intra_doc_links,
+        dead_code,
+        unreachable_code,
+        unreachable_pub,
+        unused_imports,
+        unused_macros,
+        unused_mut,
+        unused_variables
+    )
 )]
 
 mod client;
-#[cfg(any(
-    feature = "leader-latch",
-    feature = "leader-selector",
-    feature = "mutex",
-    feature = "read-write-lock",
-    feature = "semaphore",
-    feature = "inspect"
-))]
 mod contender;
 mod engine;
 #[cfg(feature = "inspect")]
 pub mod inspect;
-// Some names only inspect reads.
-#[cfg_attr(not(feature = "inspect"), allow(dead_code))]
 mod layout;
 #[cfg(feature = "metrics")]
 pub mod metrics;
 #[cfg(not(feature = "metrics"))]
 mod metrics;
-// Only the ensemble in memory and tests use the server's half.
+// Some of the server's half is used only by tests.
 #[cfg_attr(not(test), allow(dead_code, unused_imports))]
 mod protocol;
 mod recipes;
@@ -271,10 +252,7 @@ pub use client::{
     Error, ErrorKind, ErrorPolicy, Fence, Heartbeat, InvalidRetryPolicy, Lagged, ListenerHandle, RequestCounts,
     RetryPolicy, Transaction, TransactionResult, WatchEvent, WatchEvents, WatchMode,
 };
-// Without the feature of any recipe there is nothing to re-export.
-#[allow(unused_imports, unreachable_pub)]
 pub use recipes::*;
-#[cfg(any(feature = "leader-latch", feature = "leader-selector", feature = "persistent-node"))]
 pub use util::state_receiver::{StateEnded, StateReceiver};
 pub use util::znode::{Acl, CreateMode, Permissions, Stat};
 

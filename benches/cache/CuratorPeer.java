@@ -11,15 +11,15 @@ import org.apache.curator.framework.state.ConnectionState;
 import org.apache.curator.retry.RetryForever;
 
 /**
- * Curator's cache, told by lines on the standard input what to do. It says "ready" when it is connected. Each command is
- * answered by one line: nanoseconds.
+ * Curator's cache, controlled by lines on the standard input. It prints "ready" when it is connected. It answers each
+ * command with one line: the nanoseconds that the command took.
  *
  * <pre>
- * load PATH NODES       reads a tree of so many nodes, and forgets it
+ * load PATH NODES       reads a tree of NODES nodes, and forgets it
  * follow PATH NODES     reads it, and keeps it
- * changes N             waits until so many changes were reported since follow or the last of these commands
+ * changes N             waits until N changes were reported since follow or the last changes or compared
  * suspended             waits until the connection is lost
- * compared N            waits until it is back, and then for so many changes; the time is that from the one to the other
+ * compared N            waits for the reconnect, and then for N changes; the time is that between the two
  * forget                closes the cache that is kept
  * </pre>
  *
@@ -136,7 +136,7 @@ public class CuratorPeer {
 
     private static void await(CountDownLatch latch) throws InterruptedException {
         if (!latch.await(PATIENCE, TimeUnit.SECONDS)) {
-            throw new IllegalStateException("nothing came");
+            throw new IllegalStateException("timed out");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Curator's cache in a JVM of its own, where Debian's packages of it are installed.
+//! Curator's cache in a separate JVM, if Debian's packages of Curator are installed.
 
 use std::io::{BufRead, BufReader, Lines, Write};
 use std::process::{Child, ChildStdout, Stdio};
@@ -8,14 +8,14 @@ use crate::support::curator::java;
 
 const PROGRAM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/cache/CuratorPeer.java");
 
-/// A JVM that obeys commands; see the program.
+/// A JVM that carries out commands; see `CuratorPeer.java`.
 pub(crate) struct Curator {
     child: Child,
     answers: Lines<BufReader<ChildStdout>>,
 }
 
 impl Curator {
-    /// Starts one for each of these servers; `None`, and a line that says why, if Curator is not installed.
+    /// Starts one for each of these servers. Prints why and returns `None` if Curator is not installed.
     pub(crate) fn start<const N: usize>(connects: [String; N]) -> Option<[Curator; N]> {
         let started: Result<Vec<Curator>, String> = connects.iter().map(|connect| Curator::spawn(connect)).collect();
         match started {
@@ -33,14 +33,14 @@ impl Curator {
         let mut child = java.spawn().map_err(|error| format!("java does not run: {error}"))?;
         let answers = BufReader::new(child.stdout.take().expect("it is piped")).lines();
         let mut curator = Curator { child, answers };
-        // A JVM without a compiler, for example, ends at once, and says why on its standard error.
+        // A JVM without a compiler, for example, ends at once, and prints why on its standard error.
         match curator.answers.next() {
             Some(Ok(line)) if line == "ready" => Ok(curator),
-            other => Err(format!("java said {other:?} and not that it is ready")),
+            other => Err(format!("java printed {other:?} instead of \"ready\"")),
         }
     }
 
-    /// Gives a command, and waits for the answer: the time that it took inside the JVM.
+    /// Sends a command, and returns the time that it took inside the JVM.
     pub(crate) fn ask(&mut self, command: &str) -> Duration {
         let stdin = self.child.stdin.as_mut().expect("it is piped");
         writeln!(stdin, "{command}").expect("the JVM lives");

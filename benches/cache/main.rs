@@ -1,13 +1,12 @@
-//! A cache of ten thousand nodes, and of a hundred thousand, beside a bare socket that reads the same on the same real
-//! server, and beside Curator's where that is installed: the first reading, the changes, and the comparison after a
-//! reconnect.
+//! Compares a cache of ten thousand nodes, and of a hundred thousand, with a bare socket that reads the same on the
+//! same real server, and with Curator's cache if that is installed: the first reading, the changes, and the comparison
+//! after a reconnect.
 //!
 //! `cargo bench --features integration --bench cache`. The bare socket is the limit: frames written by hand on a
-//! blocking socket, the same requests, as many under way, nothing decoded and nothing kept. The three take turns; a
-//! ratio is the median of those of the rounds, and that to the bare socket is to be 0.8. The first round of the first
-//! reading is not counted, as the JVM has not yet compiled what it runs. A comparison is timed from the reconnect: ours
-//! to `Synced`, Curator's, which reports no such end, to the last change. The bytes on the heap are in the benchmark
-//! `memory`.
+//! blocking socket, the same requests, as many in flight, nothing decoded and nothing kept. The three take turns. Each
+//! ratio is the median over the rounds; the aim against the bare socket is 0.8. The first round of the first reading is
+//! not counted, because the JVM has not yet compiled what it runs. A comparison is timed from the reconnect: ours until
+//! `Synced`, and Curator's, which reports no such end, until the last change. The benchmark `memory` measures the heap.
 
 mod curator;
 mod follower;
@@ -28,15 +27,15 @@ use self::socket::{PERSISTENT, Socket};
 use self::support::{Fault, OpCode, Proxy, ZooKeeper, unique_path, within};
 
 const SIZES: [usize; 2] = [10_000, 100_000];
-/// `CuratorCache` cannot read more: "Attempt to register more than 65535 parties" (5.4.0). It is left out there.
+/// `CuratorCache` cannot read more: "Attempt to register more than 65535 parties" (5.4.0). Larger trees leave it out.
 const CURATORS_MOST: usize = 65_535;
 const A_DIRECTORY: usize = 100;
 const DATA: [u8; 100] = [b'x'; 100];
-/// As many requests as a cache has under way.
+/// As many requests as a cache has in flight.
 const UNDER_WAY: usize = 512;
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Carries out requests on a bare socket, so many at a time: the next ones are written when half of them are answered.
+/// Carries out requests on a bare socket, with `UNDER_WAY` in flight: the next half is written when one is answered.
 fn pipelined<R>(socket: &mut Socket, requests: &[R], add: impl Fn(&mut Socket, &R)) {
     let mut parts = requests.chunks(UNDER_WAY / 2);
     let mut under_way = 0;
@@ -75,7 +74,7 @@ impl Tree {
         Tree { root, dirs, all }
     }
 
-    /// One in a hundred.
+    /// Returns one path in a hundred.
     fn some(&self) -> Vec<String> {
         self.all.iter().rev().step_by(100).cloned().collect()
     }
@@ -90,7 +89,7 @@ fn median(mut values: Vec<f64>) -> Option<f64> {
     values.get(values.len() / 2).copied()
 }
 
-/// What each took in the rounds of one row.
+/// The times of each column in the rounds of one row.
 #[derive(Default)]
 struct Times {
     bare: Vec<Duration>,
@@ -99,7 +98,7 @@ struct Times {
 }
 
 impl Times {
-    /// Prints the row: the medians of the three, and the medians of the ratios of the rounds.
+    /// Prints the row: the median of each column, and the medians of the ratios in each round.
     fn tell(&self, size: usize, what: &str, more: &str) {
         let cell = |times: &[Duration]| match millis(times) {
             Some(millis) => format!("{millis:>8.1} ms"),
@@ -148,7 +147,7 @@ async fn initial_load(client: &Client, socket: &mut Socket, curator: &mut Option
         times.ours.push(began.elapsed());
         requests = (client.request_counts() - before).total();
         drop(cache);
-        // The cache is dropped in the background.
+        // A dropped cache ends in the background.
         tokio::time::sleep(Duration::from_millis(100)).await;
         let load = format!("load {} {}", tree.root, tree.all.len());
         times.curators.extend(curator.as_mut().map(|curator| curator.ask(&load)));
@@ -157,18 +156,18 @@ async fn initial_load(client: &Client, socket: &mut Socket, curator: &mut Option
     times.tell(tree.all.len(), "first reading", &more);
 }
 
-/// Takes changes until each of so many nodes was reported.
+/// Takes changes until this many nodes were reported.
 async fn take(changes: &mut Changes<Vec<u8>>, mut left: usize) {
     while left > 0 {
         match within("a change", PATIENCE, changes.next()).await.expect("the cache lives") {
-            Change::Changed { .. } => left -= 1,
+            Change::Updated { .. } => left -= 1,
             other => panic!("{other:?}"),
         }
     }
 }
 
-/// Every node is written once. The bare socket's column is its writes alone, while no cache follows them; in a second
-/// row it is that of a bare socket that follows them and reads each node by itself.
+/// Writes every node once. In the first row, the bare socket only writes, and no cache follows. In the second row,
+/// another bare socket follows the writes and reads each node by itself.
 async fn events(
     client: &Client,
     server: &str,
@@ -222,8 +221,8 @@ async fn events(
     socket
 }
 
-/// One node in a hundred is written while the client is cut off. All go through proxies; Curator has one of its own, as
-/// only one of them is to be cut off at a time.
+/// Writes one node in a hundred while the client is cut off. All go through proxies; Curator has one of its own,
+/// because only one client is cut off at a time.
 async fn comparison(
     client: &Client,
     proxies: [&Proxy; 2],
@@ -260,7 +259,7 @@ async fn comparison(
         counts = (proxy.request_count(OpCode::Exists), proxy.request_count(OpCode::GetData));
         drop(changes);
         if let Some(curator) = curator {
-            // The changes of the round of ours.
+            // First come the changes of our round.
             curator.ask(&format!("changes {}", some.len()));
             curators.set(Fault::Refuse).await;
             curator.ask("suspended");
@@ -287,7 +286,7 @@ async fn until(states: &mut zookeeper_recipes::ConnectionStates, wanted: Connect
 
 #[tokio::main]
 async fn main() {
-    // Without cargo's flag this is a test that it works.
+    // Without cargo's flag, this only tests that the benchmark works.
     let is_bench = std::env::args().any(|arg| arg == "--bench");
     let server = ZooKeeper::shared().await;
     let proxy = Proxy::start(server.addr()).await;

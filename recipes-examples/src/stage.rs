@@ -26,7 +26,7 @@ const ASKED_AGAIN: &str = "asked to end a second time: sessions expire by their 
 enum Location {
     /// In memory, in this process.
     Embedded(TestingServer),
-    /// Where the connect string says.
+    /// At this connect string.
     Real(String),
 }
 
@@ -39,7 +39,7 @@ pub struct Stage {
 }
 
 impl Stage {
-    /// Starts the ensemble in memory, or notes where the real one is. Inside the runtime.
+    /// Starts the ensemble in memory, or notes where the real one is. Must be called inside the runtime.
     pub fn new(options: &Ensemble) -> Stage {
         let location = match &options.connect {
             Some(hosts) => Location::Real(hosts.clone()),
@@ -48,7 +48,7 @@ impl Stage {
         Stage { location, session_timeout: options.session_timeout(), clients: Mutex::default() }
     }
 
-    /// The ensemble in memory, which can inject failures; `None` on a real one.
+    /// Returns the ensemble in memory, which can inject failures; `None` on a real one.
     pub fn embedded(&self) -> Option<&TestingServer> {
         match &self.location {
             Location::Embedded(server) => Some(server),
@@ -56,7 +56,7 @@ impl Stage {
         }
     }
 
-    /// A path that no other run uses.
+    /// Returns a path that no other run uses.
     pub fn own_path(&self, base: &str) -> String {
         match &self.location {
             Location::Real(_) => format!("{base}-{}", std::process::id()),
@@ -78,7 +78,7 @@ impl Stage {
     /// As [`ClientBuilder::connect`].
     pub async fn connect_as(&self, options: impl FnOnce(ClientBuilder) -> ClientBuilder) -> Result<Client> {
         let builder = match &self.location {
-            Location::Embedded(server) => Client::builder_for(server),
+            Location::Embedded(server) => Client::builder_for_testing(server),
             Location::Real(hosts) => Client::builder(hosts),
         };
         let client = options(builder.session_timeout(self.session_timeout)).connect().await?;
@@ -86,8 +86,8 @@ impl Stage {
         Ok(client)
     }
 
-    /// Runs `work` in the process of the client: in memory it stops while that client is frozen. Dropping the returned
-    /// future ends the work at the await it is in.
+    /// Runs `work` in the process of the client: in memory, it stops while that client is frozen. Dropping the returned
+    /// future cancels the work at its current await.
     pub fn spawn<T: Send + 'static>(
         &self,
         client: &Client,
@@ -112,8 +112,8 @@ impl Stage {
         })
     }
 
-    /// Plays to the end, until the program is asked to end (Ctrl-C, SIGTERM), or until the reader of its output closes
-    /// it. Then closes every client, which gives back all that the client still holds.
+    /// Plays `scenario` until it ends, until the program is asked to end (Ctrl-C, SIGTERM), or until the reader of its
+    /// output closes it. Then closes every client, which releases everything that the client still holds.
     ///
     /// # Errors
     /// Those of the scenario; or if a client could not be closed, or a task in memory panicked.
@@ -127,8 +127,8 @@ impl Stage {
         self.end(played).await
     }
 
-    /// As [`play`](Self::play), but the scenario is told when the program is asked to end, and finishes by itself
-    /// what it has in hand. If the program is asked again, it ends at once.
+    /// Plays as [`play`](Self::play) does, but only notifies the scenario when the program is asked to end, so that it
+    /// can finish the work in hand. If the program is asked again, it ends at once.
     ///
     /// # Errors
     /// As [`play`](Self::play); or if the program was asked twice.
@@ -168,7 +168,7 @@ impl Stage {
             asked = asked_to_end() => asked.and_then(|()| Err(ASKED_AGAIN.into())),
             closed = self.close() => closed,
         };
-        // Of two errors the first one tells more.
+        // If there are two errors, the first one is more useful.
         played.and(closed)?;
         println!("\nDone.");
         Ok(())

@@ -12,10 +12,7 @@ use super::core::{Config, Heartbeat};
 use super::error::{Error, ErrorKind};
 use super::platform::{Host, Platform};
 use super::retry::RetryPolicy;
-#[cfg(feature = "sasl-digest-md5")]
-use super::security::Sasl;
-#[cfg(feature = "tls")]
-use super::security::Tls;
+use super::security::{Sasl, Tls};
 use super::state::ErrorPolicy;
 use crate::engine;
 use crate::engine::connect_string::ConnectString;
@@ -26,7 +23,7 @@ use crate::util::znode::Acl;
 
 /// The most that servers with the default settings grant: 20 ticks of 2 s.
 const DEFAULT_SESSION_TIMEOUT: Duration = Duration::from_secs(40);
-/// The server's own limit is an i32 of milliseconds.
+/// The servers keep the timeout as an `i32` of milliseconds.
 const LONGEST_SESSION_TIMEOUT: Duration = Duration::from_millis(i32::MAX as u64);
 
 /// ZooKeeper's default for the largest request.
@@ -34,14 +31,14 @@ const JUTE_MAX_BUFFER: usize = 0xf_ffff;
 
 /// What the recipes' own requests need, in bytes.
 const LEAST_REQUEST: usize = 1024;
-/// An event belongs to no request that could fail in place of the connection. It is little longer than its path.
+/// Large enough for any event, which is little longer than its path. An event that is too long would break the
+/// connection, because it does not belong to a request that could fail instead.
 const LEAST_RESPONSE: usize = 64 * 1024;
 
 /// What the client connects to.
 #[derive(Debug, Clone)]
 enum Endpoint {
     ConnectString(String),
-    #[cfg_attr(not(feature = "testing"), allow(dead_code))]
     Host(Arc<dyn Host>),
 }
 
@@ -83,11 +80,8 @@ pub struct ClientBuilder {
     spread_reconnects: bool,
     ensemble_tracker: bool,
     dedicated_runtime: bool,
-    #[cfg(feature = "metrics")]
     metric_paths: Vec<String>,
-    #[cfg(feature = "tls")]
     tls: Option<Tls>,
-    #[cfg(feature = "sasl-digest-md5")]
     sasl: Option<Sasl>,
 }
 
@@ -108,7 +102,6 @@ impl ClientBuilder {
         ClientBuilder::to(Endpoint::ConnectString(connect_string.to_owned()))
     }
 
-    #[cfg(feature = "testing")]
     pub(crate) fn at_host(host: Arc<dyn Host>) -> Self {
         ClientBuilder::to(Endpoint::Host(host))
     }
@@ -132,16 +125,13 @@ impl ClientBuilder {
             spread_reconnects: false,
             ensemble_tracker: false,
             dedicated_runtime: false,
-            #[cfg(feature = "metrics")]
             metric_paths: Vec::new(),
-            #[cfg(feature = "tls")]
             tls: None,
-            #[cfg(feature = "sasl-digest-md5")]
             sasl: None,
         }
     }
 
-    /// Sets a path that the client prepends to every path it uses. The leading slash may be left out, as in Curator.
+    /// Sets a path that the client prepends to every path it uses. The leading slash may be omitted, as in Curator.
     /// Recipes and [`create_containers`](Client::create_containers) create it when needed. Default: none.
     #[doc(alias = "usingNamespace")]
     pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
@@ -149,13 +139,13 @@ impl ClientBuilder {
         self
     }
 
-    /// Sets how long the ensemble keeps the session without hearing from it. Default 40 s: servers
-    /// with the default settings grant no more, also if Curator asks them for its 60 s.
+    /// Sets how long the ensemble keeps the session without hearing from it. Default 40 s: servers with the default
+    /// settings grant no more, even if Curator asks them for its default of 60 s.
     ///
     /// The servers may grant more or less (by default they allow 2 to 20 of their ticks), and another value on each
-    /// connection. The lease of a hold uses the smallest value granted in the session. If a grant is not the value
-    /// asked for, the client logs a warning, once. A shorter timeout means a faster takeover from a crashed process,
-    /// and more sessions lost to a slow network.
+    /// connection. The lease uses the smallest value granted in the session. If a grant differs from the value asked
+    /// for, the client logs a warning, once. A shorter timeout means a faster takeover from a crashed process, and more
+    /// sessions lost to a slow network.
     #[doc(alias = "sessionTimeoutMs")]
     pub fn session_timeout(mut self, timeout: Duration) -> Self {
         self.session_timeout = timeout;
@@ -175,9 +165,9 @@ impl ClientBuilder {
 
     /// Sets the servers' `tickTime`. Default 2 s, as in ZooKeeper.
     ///
-    /// Followers report to their leader twice in a tick, so it bounds how old the leader's knowledge of a session can
-    /// be. It must not be less than the servers' value: a smaller one voids the guarantee of the lease, a larger one
-    /// only shortens the lease, if no server grants less than two of these ticks: otherwise set
+    /// Followers report to their leader twice in a tick, so the tick bounds how old the leader's knowledge of a session
+    /// can be. The value must not be less than the servers' value: a smaller one voids the guarantee of the lease. A
+    /// larger one only shortens the lease, unless a server grants less than two of these ticks: in that case set
     /// [`min_session_timeout`](Self::min_session_timeout). A value above a quarter of the granted session timeout
     /// counts as a quarter, which is enough while the granted session timeout is at least two of the servers' ticks.
     pub fn tick_time(mut self, tick_time: Duration) -> Self {
@@ -185,16 +175,16 @@ impl ClientBuilder {
         self
     }
 
-    /// Sets the servers' `minSessionTimeout`, the smallest of all servers. Default two ticks, as in ZooKeeper.
+    /// Sets the smallest `minSessionTimeout` of all servers. Default two ticks, as in ZooKeeper.
     ///
     /// While a request to reconnect is unanswered, a server may already have granted this little. So under
-    /// [`ErrorPolicy::Session`] holds end by then, and a server is first asked whether it serves. A request that was
-    /// given up may also reach its server late. So for a session timeout after the next attempt, under either policy, a
-    /// lease ends at most this long after the latest answered heartbeat was sent, and three heartbeats are sent in each
-    /// such length, each a log write. With a larger minimum, locks survive longer interruptions.
+    /// [`ErrorPolicy::Session`] holds end by then, and the client first asks a server whether it serves. A request that
+    /// was given up may also reach its server late. So for a session timeout after the next attempt, under either
+    /// policy, a lease ends at most this long after the latest answered heartbeat was sent, and the client sends three
+    /// heartbeats per such interval, each a log write. With a larger minimum, locks survive longer interruptions.
     ///
-    /// It must not be more than the value of any server: a larger one voids the guarantee of the lease, until a server
-    /// grants less. From then on the default applies to that session, and a warning names both values.
+    /// The value must not exceed the minimum of any server: a larger one voids the guarantee of the lease until a
+    /// server grants less. From then on the default applies to that session, and a warning names both values.
     pub fn min_session_timeout(mut self, timeout: Duration) -> Self {
         self.min_session_timeout = Some(timeout);
         self
@@ -237,19 +227,20 @@ impl ClientBuilder {
         self
     }
 
-    /// Sets the largest request, in bytes; it should be the servers' `jute.maxbuffer`. Default 1 048 575, as in
-    /// ZooKeeper; at least 1 KiB. A server closes the connection when a request is larger, so the client refuses it
-    /// before it is sent. If the servers' limit is lower, such a request costs the connection. After the second time
-    /// the client refuses all that are as long, and sends one of them after a minute, later after up to an hour.
+    /// Sets the size of the largest request, in bytes; it should be the servers' `jute.maxbuffer`. Default 1 048 575,
+    /// as in ZooKeeper; at least 1 KiB. A server closes the connection when a request is larger, so the client refuses
+    /// it before it is sent. If the servers' limit is lower, a request between the two limits costs the connection.
+    /// After the second time the client refuses all that are as long, and sends one of them after a minute, later after
+    /// up to an hour.
     #[doc(alias = "jute.maxbuffer")]
     pub fn max_request_bytes(mut self, bytes: usize) -> Self {
         self.max_request_bytes = bytes;
         self
     }
 
-    /// Sets the longest answer that the client reads, in bytes. A longer one fails its request. Default: no limit, as
-    /// the servers do not limit their answers; at least 64 KiB. Memory is allocated as bytes arrive, never by an
-    /// announced length.
+    /// Sets the longest answer that the client reads, in bytes. A longer answer fails its request. Default: no limit,
+    /// because the servers do not limit their answers; at least 64 KiB. The client allocates memory as bytes arrive,
+    /// never by an announced length.
     pub fn max_response_bytes(mut self, bytes: usize) -> Self {
         self.max_response_bytes = bytes;
         self
@@ -263,20 +254,20 @@ impl ClientBuilder {
         self
     }
 
-    /// Sets whether the client waits a random time of up to 100 ms before the first attempt after a lost connection.
-    /// Useful for large fleets, whose clients would otherwise all reconnect at once. Default false.
+    /// Sets whether the client waits for a random time of up to 100 ms before the first attempt after a lost
+    /// connection. Useful for large fleets, whose clients would otherwise all reconnect at once. Default false.
     pub fn spread_reconnects(mut self, spread: bool) -> Self {
         self.spread_reconnects = spread;
         self
     }
 
     /// Sets whether the client follows the ensemble's dynamic configuration (`/zookeeper/config`), which an operator
-    /// changes by `reconfig`. Its servers then replace those of the connect string, at the start and after each change.
-    /// An open connection is kept. This costs one read per session, and one per change. Default false.
+    /// changes by `reconfig`. Its servers then replace the ones in the connect string, at the start and after each
+    /// change. An open connection is kept. This costs one read per session, and one per change. Default false.
     ///
     /// Curator's `withEnsembleTracker` is on by default. Here it is off because the addresses in the configuration are
-    /// often reachable only for the servers. While none of them can be reached, the client tries those of the connect
-    /// string as well. It does not follow a configuration without client ports, and logs that: write
+    /// often reachable only for the servers. While none of them can be reached, the client also tries those of the
+    /// connect string. It does not follow a configuration without client ports, and logs that: write
     /// `server.1=host:2888:3888;2181` instead of `clientPort`. The option cannot be combined with TLS, as the
     /// configuration names only ports without TLS.
     #[doc(alias = "withEnsembleTracker")]
@@ -286,21 +277,21 @@ impl ClientBuilder {
         self
     }
 
-    /// Sets whether the session, its heartbeat and the deletes in the background run on a thread of their own. The
-    /// session then survives in programs that block their runtime. What is held is judged correctly in both cases.
+    /// Sets whether the session, its heartbeats and the background deletes run on a separate thread. The session then
+    /// survives in programs that block their runtime. Guards report correctly whether they are held in both cases.
     /// Default false.
     pub fn dedicated_runtime(mut self, dedicated: bool) -> Self {
         self.dedicated_runtime = dedicated;
         self
     }
 
-    /// Sets the templates of paths that stand for the paths which fit them, in the label `path` of [the
-    /// metrics](crate::metrics#the-labels). In a template `{name}` stands for any element: `/orders/{id}` for
-    /// `/orders/4711`. The first that fits counts. Default: none, and each path is told, up to a hundred of each
-    /// metric.
+    /// Sets templates that replace the paths which match them, in the label `path` of [the
+    /// metrics](crate::metrics#the-labels). In a template `{name}` matches any element: `/orders/{id}` matches
+    /// `/orders/4711`. The first match counts. Default: none, and the label is the path itself, for up to a hundred
+    /// paths per metric.
     ///
-    /// Templates are without the [namespace](Self::namespace), which the label has. For the permits of `/jobs/4711`
-    /// name two: `/jobs/{job}`, and `/jobs/{job}/locks`, which is their line.
+    /// Templates are without the [namespace](Self::namespace), although the label has it. For a semaphore at
+    /// `/jobs/4711` give two: `/jobs/{job}`, and `/jobs/{job}/locks` for its line.
     #[cfg(feature = "metrics")]
     pub fn metric_paths<T: Into<String>>(mut self, templates: impl IntoIterator<Item = T>) -> Self {
         self.metric_paths = templates.into_iter().map(Into::into).collect();
@@ -322,7 +313,7 @@ impl ClientBuilder {
         self
     }
 
-    /// Checks the options without connecting. [`connect`](Self::connect) does the same first.
+    /// Checks the options without connecting. [`connect`](Self::connect) checks them too.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`] or [`ErrorKind::InvalidPath`]; the message names the value and what is allowed.
@@ -334,11 +325,11 @@ impl ClientBuilder {
         self.config("").map(drop)
     }
 
-    /// Opens the first session, and returns the client. Must be called inside a tokio runtime with time enabled.
+    /// Opens the first session, and returns the client. Must be called inside a tokio runtime with time and I/O.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`], [`ErrorKind::InvalidPath`] for bad options; [`ErrorKind::ConnectionLoss`] if no
-    /// server answered within the connection timeout; [`ErrorKind::AuthFailed`].
+    /// [`ErrorKind::InvalidArgument`] or [`ErrorKind::InvalidPath`] if an option is invalid;
+    /// [`ErrorKind::ConnectionLoss`] if no server answered within the connection timeout; [`ErrorKind::AuthFailed`].
     ///
     /// # Cancel safety
     /// Cancel safe: a session that was being opened is closed again, or expires.
@@ -380,14 +371,8 @@ impl ClientBuilder {
             Some(connector) => Ensemble::with_connector(options, connector),
             None => {
                 options.follows_configuration = self.ensemble_tracker;
-                #[cfg(feature = "tls")]
-                {
-                    options.tls = self.tls.as_ref().map(Tls::client_config).transpose()?;
-                }
-                #[cfg(feature = "sasl-digest-md5")]
-                {
-                    options.sasl = self.sasl.as_ref().map(Sasl::credentials);
-                }
+                options.tls = self.tls.as_ref().map(Tls::client_config).transpose()?;
+                options.sasl = self.sasl.as_ref().map(Sasl::credentials);
                 Ensemble::new(options)
             }
         };
@@ -401,22 +386,21 @@ impl ClientBuilder {
         Ok(connect_string)
     }
 
-    /// Refuses TLS: the ensemble's configuration names the ports without TLS, which servers may have closed.
+    /// Refuses the tracker with TLS: the ensemble's configuration names the ports without TLS, which servers may have
+    /// closed.
     fn check_tracker(&self, connect_string: &ConnectString) -> Result<(), Error> {
-        let encrypts = connect_string.hosts().iter().any(|host| host.starts_with("tcp+tls://"));
-        #[cfg(feature = "tls")]
-        let encrypts = encrypts || self.tls.is_some();
+        let asked = connect_string.hosts().iter().any(|host| host.starts_with("tcp+tls://"));
+        let encrypts = asked || self.tls.is_some();
         if self.ensemble_tracker && encrypts {
             let message =
-                "ensemble tracker: cannot be used with TLS, as the ensemble's configuration names no port with TLS";
+                "ensemble tracker: cannot be used with TLS, because the ensemble's configuration names no TLS port";
             return Err(Error::new(ErrorKind::InvalidArgument, message));
         }
         Ok(())
     }
 
-    /// Checks that encryption, asked for by `tls` or by `tcp+tls://` before a host, has authorities to trust.
+    /// Checks that there are authorities to trust, if `tls` or `tcp+tls://` before a host requires encryption.
     fn check_tls(&self, connect_string: &ConnectString) -> Result<(), Error> {
-        #[cfg(feature = "tls")]
         if let Some(tls) = &self.tls {
             return tls.check();
         }
@@ -425,7 +409,7 @@ impl ClientBuilder {
             Some(host) => Err(Error::new(
                 ErrorKind::InvalidArgument,
                 format!(
-                    "connect string: {host} asks for encryption; call tls() with the authorities to \
+                    "connect string: {host} requires encryption; call tls() with the authorities to \
                      trust (feature `tls`)"
                 ),
             )),
@@ -466,15 +450,9 @@ impl ClientBuilder {
         })
     }
 
-    #[cfg(feature = "metrics")]
     fn meter(&self) -> Result<Meter, Error> {
         let paths = crate::metrics::Paths::new(Namespace::new(&self.namespace)?, &self.metric_paths);
         paths.map(Meter::new).map_err(|error| Error::new(ErrorKind::InvalidPath, format!("metric paths: {error}")))
-    }
-
-    #[cfg(not(feature = "metrics"))]
-    fn meter(&self) -> Result<Meter, Error> {
-        Ok(Meter::default())
     }
 }
 

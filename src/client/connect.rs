@@ -35,21 +35,21 @@ pub(super) async fn connect(
     let opened = tokio::time::timeout(config.connection_timeout, opening);
     let first = opened.await.unwrap_or_else(|_| Err(engine::Error::Unreachable(ensemble.causes())))?;
     let (janitor, jobs) = mpsc::unbounded_channel();
-    let (closing, asked_to_close) = watch::channel(false);
+    let (closing, close_requested) = watch::channel(false);
     let core = Core::new(config, ensemble, clock, random, runtime, janitor, closing);
-    let told = closed.subscribe();
-    let supervisor = Supervisor { core: Arc::clone(&core), closing: asked_to_close, closed };
+    let close_outcome = closed.subscribe();
+    let supervisor = Supervisor { core: Arc::clone(&core), closing: close_requested, closed };
     let session = supervisor.install(&first, lease, ConnectionState::Connected, None);
     core.runtime.spawn_system(supervisor.run(session, first.events));
     core.runtime.spawn_system(janitor::run(Arc::clone(&core), jobs));
     if core.ensemble.has_root() {
-        core.runtime.spawn_system(look_for_root(Arc::clone(&core)));
+        core.runtime.spawn_system(check_root(Arc::clone(&core)));
     }
-    Ok(Client { owner: Arc::new(Owner { core, told }) })
+    Ok(Client { owner: Arc::new(Owner { core, closed: close_outcome }) })
 }
 
-/// Reports a missing root at once: most recipes would only wait below it.
-async fn look_for_root(core: Arc<Core>) {
+/// Reports a missing root at once. Without this, most recipes would only wait below it.
+async fn check_root(core: Arc<Core>) {
     if let Err(error) = core.check_root().await
         && error.kind() == ErrorKind::NoNode
     {

@@ -8,8 +8,6 @@ use tokio::sync::{Notify, mpsc, watch};
 
 use super::deletion::Deletion;
 use super::error::{Error, ErrorKind};
-#[cfg(any(feature = "mutex", feature = "read-write-lock", feature = "semaphore"))]
-use super::held_paths::HeldPaths;
 use super::lease::{Lease, LeaseOptions};
 use super::parents::Made;
 use super::requests::RequestLog;
@@ -26,21 +24,22 @@ use crate::util::path::Namespace;
 use crate::util::random::Random;
 use crate::util::znode::Acl;
 
-/// How the lease of a session is extended. The default is [`Sync`](Self::Sync).
+/// How the client extends the lease of a session. The default is [`Sync`](Self::Sync).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum Heartbeat {
-    /// By a sync, which only the leader of the ensemble answers. A leader that does not know it was deposed may answer
-    /// one for a moment. The guarantees assume that it stops within 1.5 ticks of its successor's start. (A leader steps
-    /// down when a majority has not answered its pings for `syncLimit` ticks; a successor needs an election first.)
+    /// By a sync, which only the leader of the ensemble answers. A leader that does not know it was deposed may still
+    /// answer syncs for a moment. The guarantees assume that it stops within 1.5 ticks of its successor's start. (A
+    /// leader steps down when a majority has not answered its pings for `syncLimit` ticks; a successor needs an
+    /// election first.)
     ///
-    /// After a reconnect, the first heartbeats are transactions here, too: until a quorum has answered, and for a
-    /// session timeout if an attempt before it was sent and not answered.
+    /// After a reconnect, the first heartbeats are transactions even here: until a quorum has answered, and for a
+    /// session timeout if an earlier attempt was sent and not answered.
     #[default]
     Sync,
     /// By a transaction that changes nothing, which a quorum of the servers must have seen. It needs no such
-    /// assumption, and costs one more log write every sixth of a session timeout. Syncs that recipes send then prove
-    /// nothing.
+    /// assumption, and costs one more log write every sixth of a session timeout. Syncs that recipes send do not extend
+    /// the lease then.
     Quorum,
 }
 
@@ -81,11 +80,11 @@ pub(crate) enum Current {
     Live(Arc<Session>),
     /// Between two sessions.
     None,
-    /// No more sessions will follow.
+    /// There will be no more sessions.
     Closed(Ending),
 }
 
-/// Why no more sessions will follow.
+/// Why there will be no more sessions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ending {
     /// The client was closed, or its last handle dropped.
@@ -100,17 +99,17 @@ impl Ending {
             Ending::Closed => Error::closed("client"),
             Ending::RuntimeGone => {
                 let why = "the tokio runtime on which the client was connected has ended, and its session with it; \
-                           connect another client, on a runtime that lasts";
+                           connect another client, on a runtime that lives longer";
                 Error::new(ErrorKind::Closed, why)
             }
         }
     }
 }
 
-/// How long the lease is kept after its last user left: the next one finds it proven.
+/// How long the lease is kept after its last user left, so that the next user finds it valid.
 const LINGER: Duration = Duration::from_secs(5);
 
-/// How many recipes and calls depend on the lease.
+/// The recipes and calls that depend on the lease.
 #[derive(Debug, Default)]
 struct Users {
     now: usize,
@@ -119,7 +118,7 @@ struct Users {
 }
 
 impl Users {
-    /// Returns whether there is one, or was a moment ago.
+    /// Returns whether there is a user, or was one a moment ago.
     fn keep_the_lease(&self, now: Instant) -> bool {
         self.now > 0 || self.gone.is_some_and(|gone| now.since(gone) < LINGER)
     }
@@ -142,11 +141,9 @@ pub(crate) struct Core {
     pub(crate) first_user: Notify,
     last_error: Mutex<Option<Error>>,
     pub(crate) made: Made,
-    /// The root that the connect string names is known to exist, or there is none.
+    /// The root that the connect string names is known to exist, or the connect string names none.
     pub(crate) has_seen_root: AtomicBool,
-    #[cfg(any(feature = "mutex", feature = "read-write-lock", feature = "semaphore"))]
-    pub(crate) held_paths: Arc<HeldPaths>,
-    /// Done once the client has logged a session timeout other than the one asked for.
+    /// Completed once the client has logged that the servers granted another session timeout than it asked for.
     pub(crate) other_timeout: Once,
 }
 
@@ -180,19 +177,17 @@ impl Core {
             first_user: Notify::new(),
             last_error: Mutex::new(None),
             made: Made::default(),
-            #[cfg(any(feature = "mutex", feature = "read-write-lock", feature = "semaphore"))]
-            held_paths: Arc::default(),
             other_timeout: Once::new(),
         })
     }
 
-    /// Keeps the lease of the current session, and of its successors, extended until dropped. Every recipe in use holds
-    /// one.
+    /// Keeps the lease of the current session, and of its successors, extended until the result is dropped. Every
+    /// recipe in use has one.
     pub(crate) fn keep_alive(self: &Arc<Self>) -> KeepAlive {
         let mut users = self.users();
-        // Under the lock: an earlier time could say that the lease is kept when the session has stopped keeping it.
+        // Read under the lock: by an earlier time the lease could seem kept when the session has stopped keeping it.
         let now = self.clock.now();
-        // If the lease is kept anyway, no wake-up is needed: it would cost every acquire one.
+        // No wake-up if the lease is kept anyway: otherwise every acquire would cause one.
         let is_kept = users.keep_the_lease(now);
         users.now += 1;
         if !is_kept {
@@ -220,8 +215,13 @@ impl Core {
         self.config.new_lease(self.clock)
     }
 
-    /// Returns the current session. Waits, as long as it takes, until one is connected.
+    /// Returns the current session. Waits without a limit until one is connected.
     pub(crate) async fn connected_session(&self) -> Result<Arc<Session>, Error> {
+        self.connected().await.map(|(session, _)| session)
+    }
+
+    /// Returns the current session and its connection. Waits without a limit until one is connected.
+    pub(crate) async fn connected(&self) -> Result<(Arc<Session>, u64), Error> {
         let mut current = self.current.subscribe();
         loop {
             let now = current.borrow_and_update().clone();
@@ -232,8 +232,8 @@ impl Core {
                     tokio::select! {
                         biased;
                         connected = session.connected() => {
-                            if connected.is_ok() {
-                                return Ok(session);
+                            if let Ok(connection) = connected {
+                                return Ok((session, connection));
                             }
                         }
                         _ = current.changed() => continue,
@@ -246,8 +246,8 @@ impl Core {
         }
     }
 
-    /// Closes the client, unless it is closed: the task that keeps its sessions was dropped. Present and later callers,
-    /// on any runtime, get an error instead of waiting forever.
+    /// Closes the client, unless it is closed already, after the task that keeps its sessions was dropped. Present and
+    /// later callers, on any runtime, get an error instead of waiting forever.
     pub(crate) fn abandon(&self) {
         let now = self.current.borrow().clone();
         match now {
@@ -273,12 +273,12 @@ impl Core {
         self.meter().count(&table::SESSIONS_ENDED, &[Label::Is(reason.name())], 1);
     }
 
-    /// Returns what records the metrics.
+    /// Returns the recorder of the metrics.
     pub(crate) fn meter(&self) -> &Arc<Meter> {
         &self.config.meter
     }
 
-    /// Returns the delay after something that began then and has failed now.
+    /// Returns the delay before a retry of an attempt that began at `began` and has just failed.
     pub(crate) fn next_delay(&self, backoff: &mut Backoff, began: Instant) -> Duration {
         backoff.next(self.clock, &self.random, began)
     }
@@ -287,8 +287,8 @@ impl Core {
     pub(crate) fn report(&self, error: Error) {
         let (text, kind) = (error.to_string(), error.kind());
         if kind == ErrorKind::Closed {
-            // A process that ends without closing its client, as most do.
-            tracing::info!(event = "background_error", error = text, ?kind, "something ended with its client");
+            // Most processes end without closing their client.
+            tracing::info!(event = "background_error", error = text, ?kind, "interrupted by the end of the client");
         } else {
             tracing::warn!(event = "background_error", error = text, ?kind, "background error");
         }
@@ -302,7 +302,7 @@ impl Core {
         (!causes.is_empty()).then_some(causes)
     }
 
-    /// Returns the same as a suffix for the text of an error; empty if there is no cause.
+    /// Returns these causes as a suffix for the text of an error; empty if there are none.
     pub(crate) fn why_not_connected(&self) -> String {
         self.causes().map_or(String::new(), |causes| format!("; not connected: {causes}"))
     }

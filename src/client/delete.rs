@@ -1,4 +1,4 @@
-//! The deletion of one node, which also knows its outcome after a lost answer.
+//! Deletes one node, and finds out after a lost answer whether it did.
 
 use std::sync::Arc;
 
@@ -15,9 +15,9 @@ impl Client {
     /// # Errors
     /// [`ErrorKind::NoNode`], [`ErrorKind::NotEmpty`], [`ErrorKind::BadVersion`]; [`ErrorKind::OutcomeUnknown`] if the
     /// connection broke before the answer, or the answer does not say whether the node was deleted. Without a version
-    /// the client then looks: it returns `Ok` if the node is gone. If the node is certainly the one that was there
-    /// before, it retries after a lost answer, and returns the error of any other. The outcome stays unknown if the
-    /// node may be one that another client has created since, or the session has ended.
+    /// the client then looks for the node, and returns `Ok` if it is gone. If the node is certainly the same as before,
+    /// the client retries if the answer was lost, and otherwise returns the error of the answer. The outcome stays
+    /// unknown if another client may have created the node since, or the session has ended.
     ///
     /// # Cancel safety
     /// A delete that was sent before the future was dropped may still be carried out.
@@ -34,7 +34,7 @@ impl Client {
             let (error, answered) = match core.answer_to_write("delete", path, delete).await {
                 Ok(Ok(())) => return Ok(()),
                 Ok(Err(error)) => {
-                    let answered = (!error.is_passing()).then(|| Error::from_engine("delete", path, error.clone()));
+                    let answered = (!error.is_transient()).then(|| Error::from_engine("delete", path, error.clone()));
                     (write_failed("delete", path, error), answered)
                 }
                 Err(error) => (error, None),
@@ -44,45 +44,45 @@ impl Client {
             if retry.pause_after("delete", path, Refusal::ConnectionLoss, |_| true).await.is_err() {
                 return Err(error);
             }
-            let left = core.left_after(path, &session, known).await;
-            if let Some(outcome) = left.settle(error, answered) {
+            let remaining = core.remaining(path, &session, known).await;
+            if let Some(outcome) = remaining.settle(error, answered) {
                 return outcome;
             }
         }
     }
 }
 
-/// What is at a path after a delete without an answer.
-enum Left {
+/// What is at a path after a delete of unknown outcome.
+enum Remaining {
     Nothing,
-    /// The node that was there when the delete was handed over, which was not carried out and never will be.
+    /// The node that was there when the delete was handed over. The delete was not carried out and never will be.
     SameNode,
-    /// Perhaps the node that another client has created after the delete.
+    /// Not known: it may be a node that another client has created after the delete.
     Unknown,
 }
 
-impl Left {
-    /// Returns the outcome of a delete that failed with `error`, which is also `answered` if it came with an answer;
-    /// `None` if it has to be sent again.
+impl Remaining {
+    /// Returns the outcome of a delete that failed with `error`, or `None` if it has to be sent again. `answered` is
+    /// the error of the answer, if there was an answer.
     fn settle(self, error: Error, answered: Option<Error>) -> Option<Result<(), Error>> {
         match (self, answered) {
-            (Left::Nothing, _) => Some(Ok(())),
-            // It was not carried out, and the answer to another one would be the same.
-            (Left::SameNode, Some(answered)) => Some(Err(answered)),
-            (Left::SameNode, None) => None,
-            (Left::Unknown, _) => Some(Err(error)),
+            (Remaining::Nothing, _) => Some(Ok(())),
+            // It was not carried out, and the answer to another attempt would be the same.
+            (Remaining::SameNode, Some(answered)) => Some(Err(answered)),
+            (Remaining::SameNode, None) => None,
+            (Remaining::Unknown, _) => Some(Err(error)),
         }
     }
 }
 
 impl Core {
-    /// Looks what is left after the answer to a delete was lost, which `sent` handed over when it knew of the
-    /// transaction `known`.
+    /// Looks for the node after a delete of unknown outcome. `sent` is the session that the delete was handed to, and
+    /// `known` the latest transaction that this session knew of then.
     ///
-    /// A node that was created no later than that was there before the delete, and still is: so the delete was not
-    /// carried out. Nor will it be: the ensemble has confirmed the present connection of the session, or ended the
-    /// session, and takes no request of an earlier connection since.
-    async fn left_after(&self, path: &str, sent: &Arc<Session>, known: i64) -> Left {
+    /// A node that was created no later than `known` was there before the delete and still is, so the delete was not
+    /// carried out. Nor will it be: since then the ensemble has confirmed the present connection of the session, or
+    /// ended the session, and accepts no more requests of an earlier connection.
+    async fn remaining(&self, path: &str, sent: &Arc<Session>, known: i64) -> Remaining {
         let look = |session: &Arc<Session>, full: &str| {
             let is_settled = Arc::ptr_eq(session, sent) || sent.condition() == Condition::Ended(EndReason::Expired);
             let (sync, found) = session.together(|| (session.sync(full), session.exists(full)));
@@ -92,9 +92,9 @@ impl Core {
             }
         };
         match self.read("delete", path, look).await {
-            Ok((true, None)) => Left::Nothing,
-            Ok((true, Some(stat))) if stat.czxid <= known => Left::SameNode,
-            _ => Left::Unknown,
+            Ok((true, None)) => Remaining::Nothing,
+            Ok((true, Some(stat))) if stat.czxid <= known => Remaining::SameNode,
+            _ => Remaining::Unknown,
         }
     }
 }
@@ -106,15 +106,15 @@ mod tests {
     #[test]
     fn a_delete_is_sent_again_only_if_it_was_not_answered() {
         let (lost, answered) = (Error::new(ErrorKind::OutcomeUnknown, ""), Error::new(ErrorKind::Other, ""));
-        for (left, was_answered, outcome) in [
-            (Left::Nothing, false, Some(Ok(()))),
-            (Left::Nothing, true, Some(Ok(()))),
-            (Left::SameNode, false, None),
-            (Left::SameNode, true, Some(Err(answered.clone()))),
-            (Left::Unknown, false, Some(Err(lost.clone()))),
-            (Left::Unknown, true, Some(Err(lost.clone()))),
+        for (remaining, was_answered, outcome) in [
+            (Remaining::Nothing, false, Some(Ok(()))),
+            (Remaining::Nothing, true, Some(Ok(()))),
+            (Remaining::SameNode, false, None),
+            (Remaining::SameNode, true, Some(Err(answered.clone()))),
+            (Remaining::Unknown, false, Some(Err(lost.clone()))),
+            (Remaining::Unknown, true, Some(Err(lost.clone()))),
         ] {
-            assert_eq!(left.settle(lost.clone(), was_answered.then(|| answered.clone())), outcome);
+            assert_eq!(remaining.settle(lost.clone(), was_answered.then(|| answered.clone())), outcome);
         }
     }
 }

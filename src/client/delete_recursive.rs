@@ -11,26 +11,26 @@ use super::ops::{Retry, write_failed};
 use crate::engine::{Error as Refusal, Multi, Op};
 use crate::util::path::{self, join, split};
 
-/// How many lists are under way at a time.
+/// How many list requests are under way at a time.
 const LISTS: usize = 64;
 /// How many nodes a transaction deletes at most.
 const BATCH: usize = 100;
-/// How long their paths are together at most, unless it is one: far below what servers take.
+/// The largest total length of the paths in a transaction of several nodes: far below the servers' limit.
 const BATCH_BYTES: usize = 16 * 1024;
-/// How often the tree is walked at most because others have created nodes in it.
+/// How often the tree is walked at most if other clients keep creating nodes in it.
 const PASSES: usize = 10;
 /// The servers' own nodes.
 const RESERVED: &str = "/zookeeper";
 
 impl Client {
-    /// Deletes a node and everything below it, with the nodes of live sessions.
+    /// Deletes a node and everything below it, including the ephemeral nodes of live sessions.
     ///
-    /// It lists all nodes first, so nothing is deleted if one may not be listed; their paths are in memory meanwhile.
-    /// Then it deletes them in transactions of up to 100 nodes, those below first. Other clients see a part of the tree
-    /// in between. Nodes that they create meanwhile are deleted as well, in up to ten passes.
+    /// It lists all nodes first, so it deletes nothing if it may not list one of them; it keeps all paths in memory.
+    /// Then it deletes the nodes in transactions of up to 100, children before their parents. Other clients see a part
+    /// of the tree in between. It also deletes nodes that they create meanwhile, in up to ten passes.
     ///
-    /// Retried until the node is known to be gone. A node that another client has created at the same path meanwhile is
-    /// left alone if it is there when the tree is listed again.
+    /// It retries until the node is known to be gone. If another client has meanwhile created a node at the same path,
+    /// and that node is there when the tree is listed again, it is left alone.
     ///
     /// ```no_run
     /// # async fn example(client: zookeeper_recipes::Client) -> Result<(), zookeeper_recipes::Error> {
@@ -42,9 +42,9 @@ impl Client {
     /// # Errors
     /// [`ErrorKind::NoNode`] if the node does not exist, [`ErrorKind::NoAuth`]; [`ErrorKind::NotEmpty`] if others kept
     /// creating nodes there; [`ErrorKind::InvalidArgument`] for `/zookeeper` and what is below it, which belong to the
-    /// servers; [`ErrorKind::ConnectionLoss`] and [`ErrorKind::OutcomeUnknown`] if the connection is lost for long,
-    /// the second also if an answer cannot be read. What was deleted before an error stays deleted, and the same call
-    /// goes on from there.
+    /// servers; [`ErrorKind::ConnectionLoss`] or [`ErrorKind::OutcomeUnknown`] if the connection is lost for long; the
+    /// latter also if an answer cannot be read. What was deleted before an error stays deleted, and repeating the call
+    /// continues from there.
     ///
     /// # Cancel safety
     /// Some of the nodes may have been deleted. A transaction that was sent before the future was dropped may still be
@@ -65,18 +65,19 @@ impl Client {
                 Err(error) if error.kind() == ErrorKind::NoNode && created.is_some() => return Ok(()),
                 found => found?,
             };
-            // That one is gone, and this is another client's.
+            // The node is gone, and another client has created this one.
             if created.replace(czxid).is_some_and(|before| before != czxid) {
                 return Ok(());
             }
             match delete_all(core, nodes, &mut retry).await? {
                 Pass::Done => return Ok(()),
-                // Which of the nodes are gone is not known.
-                Pass::Broken(error) => retry.pause_after("delete", path, error, Refusal::is_passing).await?,
+                // It is not known which of the nodes are gone.
+                Pass::Broken(error) => retry.pause_after("delete", path, error, Refusal::is_transient).await?,
                 Pass::Filled(node) => {
                     passes += 1;
                     if passes == PASSES {
-                        let why = format!("others created nodes in {node} meanwhile, {PASSES} times; stop them first");
+                        let why =
+                            format!("other clients created nodes in {node} meanwhile, {PASSES} times; stop them first");
                         return Err(Error::at(ErrorKind::NotEmpty, "delete everything at", path, why));
                     }
                 }
@@ -85,7 +86,7 @@ impl Client {
     }
 }
 
-/// How far a pass has come.
+/// The outcome of a pass.
 enum Pass {
     /// Everything is gone.
     Done,
@@ -95,7 +96,8 @@ enum Pass {
     Broken(Refusal),
 }
 
-/// Lists everything at a path, each node after the one above it. Returns the transaction that created the first.
+/// Lists everything at and below a path, each node after its parent. Also returns the transaction that created the
+/// first node.
 async fn walk(core: &Core, root: &str) -> Result<(Vec<String>, i64), Error> {
     let (mut nodes, mut czxid) = (Vec::new(), 0);
     let mut level = vec![root.to_owned()];
@@ -113,7 +115,7 @@ async fn walk(core: &Core, root: &str) -> Result<(Vec<String>, i64), Error> {
                     czxid = if nodes.is_empty() { stat.czxid } else { czxid };
                     nodes.push(path);
                 }
-                // It has gone since its name was listed.
+                // It was deleted after its name was listed.
                 Err(error) if error.kind() == ErrorKind::NoNode && !nodes.is_empty() => {}
                 Err(error) => return Err(error),
             }
@@ -125,7 +127,7 @@ async fn walk(core: &Core, root: &str) -> Result<(Vec<String>, i64), Error> {
 
 /// Deletes the nodes, the last one first.
 async fn delete_all<'a>(core: &'a Core, mut nodes: Vec<String>, retry: &mut Retry<'a>) -> Result<Pass, Error> {
-    // Those that others have filled, and those above them.
+    // Nodes that have new children of others, and the nodes above them.
     let (mut kept, mut filled) = (HashSet::new(), None);
     loop {
         let mut batch = next_batch(&mut nodes, &mut kept);
@@ -147,13 +149,13 @@ async fn delete_all<'a>(core: &'a Core, mut nodes: Vec<String>, retry: &mut Retr
                 nodes.extend(batch.into_iter().rev());
             }
             Ok(Multi::Refused { error, .. }) => return Err(Error::from_engine("delete", first, error)),
-            Err(error) if error.is_passing() => return Ok(Pass::Broken(error)),
+            Err(error) if error.is_transient() => return Ok(Pass::Broken(error)),
             Err(error) => return Err(write_failed("delete", first, error)),
         }
     }
 }
 
-/// Takes the last nodes, without those that cannot be deleted.
+/// Takes the next nodes from the end, without those that cannot be deleted.
 fn next_batch(nodes: &mut Vec<String>, kept: &mut HashSet<String>) -> Vec<String> {
     let (mut batch, mut bytes) = (Vec::new(), 0);
     while let Some(node) = nodes.pop_if(|node| {

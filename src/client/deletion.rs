@@ -17,23 +17,23 @@ use crate::util::znode::Stat;
 pub(crate) struct Deletion {
     pub(crate) session: Arc<Session>,
     pub(crate) target: DeletionTarget,
-    /// The first attempt, if it was handed over already.
+    /// The first attempt, if it was already handed over.
     pub(crate) handed: Option<HandedOver>,
-    /// A watch of the node. It ends with the node at no cost; dropped before, it costs a request.
+    /// A watch of the node. Kept until the node is gone, because dropping it earlier costs a request.
     pub(crate) watch: Option<Watch>,
-    /// The directory's counter is nearly exhausted. The directory is deleted with the node, if this transaction created
-    /// it, so that the counter restarts.
+    /// Set if the directory's counter is nearly exhausted. The directory is then deleted after the node, if this
+    /// transaction created it, so that the counter restarts.
     pub(crate) restart_counter: Option<i64>,
-    /// Dropped when the node is gone, which notifies a waiter.
+    /// Dropped when the node is gone, which notifies the caller that waits for it.
     pub(crate) done: Option<oneshot::Sender<()>>,
 }
 
 /// The node to delete.
 #[derive(Debug, Clone)]
 pub(crate) enum DeletionTarget {
-    /// The path of a node that was created. Its name holds a uuid, so it can never belong to another client.
+    /// The path of a node that was created. Its name contains a UUID, so it can never belong to another client.
     Path(Arc<str>),
-    /// A create of unknown outcome, known by the directory and the prefix of the name.
+    /// A create of unknown outcome, identified by the directory and the prefix of the name.
     Prefix { dir: Arc<str>, prefix: String },
     /// A node at a path that other clients use too.
     Shared(SharedPath),
@@ -50,24 +50,25 @@ pub(crate) struct SharedPath {
 }
 
 impl SharedPath {
-    /// Deletes the node if it is still the one that is meant: the read follows a sync, the delete names the version.
+    /// Deletes the node if it is still the intended one. Reads after a sync, and deletes the version that it has read.
     async fn clean(&self, session: &Arc<Session>) -> Result<Option<DeletionTarget>, engine::Error> {
         if self.owner.is_some_and(|owner| owner != session.id()) {
-            // Its session is over, and the servers delete the node. Another client may create its own at that moment.
+            // The session of the node is over, and the servers delete the node. Another client may create its own at
+            // that moment.
             return Ok(None);
         }
         let (sync, found) = session.together(|| (session.sync(&self.path), session.exists(&self.path)));
         let (sync, found) = futures::join!(sync, found);
         sync?;
-        let Some(stat) = found?.filter(|stat| self.is_meant(stat)) else { return Ok(None) };
+        let Some(stat) = found?.filter(|stat| self.is_intended(stat)) else { return Ok(None) };
         match gone(session.delete(&self.path, Some(stat.version)).await) {
-            // It was written just now.
+            // The node was written in between.
             Err(engine::Error::BadVersion) => Ok(Some(DeletionTarget::Shared(self.clone()))),
             outcome => outcome,
         }
     }
 
-    fn is_meant(&self, stat: &Stat) -> bool {
+    fn is_intended(&self, stat: &Stat) -> bool {
         match self.czxid {
             Some(czxid) => stat.czxid == czxid,
             None => stat.ephemeral_owner == self.owner.unwrap_or(0),
@@ -76,7 +77,7 @@ impl SharedPath {
 }
 
 impl DeletionTarget {
-    /// Does one step: deletes the node, or finds its name. Returns `None` when it is gone.
+    /// Takes one step: deletes the node, or finds its name. Returns `None` once the node is gone.
     pub(crate) async fn clean(&self, session: &Arc<Session>) -> Result<Option<DeletionTarget>, engine::Error> {
         match self {
             DeletionTarget::Path(path) => gone(session.delete(path, None).await),
@@ -94,7 +95,8 @@ impl DeletionTarget {
             DeletionTarget::Path(path) | DeletionTarget::Shared(SharedPath { path, .. }) => split(path).0,
             DeletionTarget::Prefix { dir, .. } => dir,
         };
-        // Another node is in it, another client deleted it first, or it has data by now: all are acceptable.
+        // This fails if another node is in it, another client deleted it first, or it has data by now. All are
+        // acceptable.
         if let Ok(Some(stat)) = session.exists(dir).await
             && stat.czxid == made
         {
@@ -112,7 +114,7 @@ impl fmt::Display for DeletionTarget {
     }
 }
 
-/// A delete that was handed over already, so that no later request of its session overtakes it.
+/// A delete that was already handed over, so that no later request of its session overtakes it.
 pub(crate) struct HandedOver {
     path: Arc<str>,
     connection: u64,
@@ -120,7 +122,7 @@ pub(crate) struct HandedOver {
 }
 
 impl HandedOver {
-    /// Hands it over, unless there is no connection now. It neither blocks nor spawns, so a `drop` may call it.
+    /// Hands the delete over if there is a connection now. Neither blocks nor spawns, so a `drop` may call it.
     pub(crate) fn delete(session: &Arc<Session>, path: &Arc<str>) -> Option<Self> {
         let Condition::Connected(connection) = session.condition() else { return None };
         Some(HandedOver { path: Arc::clone(path), connection, reply: Box::pin(session.delete(path, None)) })

@@ -24,7 +24,7 @@ pub struct Error {
     path: Option<Range<usize>>,
 }
 
-/// What an error of [`Client::create`](crate::Client::create) is said to do.
+/// The operation that errors of [`Client::create`](crate::Client::create) name.
 pub(super) const CREATE: &str = "create";
 
 /// The kinds of failure.
@@ -78,13 +78,14 @@ pub enum ErrorKind {
     Other,
 }
 
-/// Returns whether `full` is `path`, or `path` in a namespace, and not a node below `path` that ends in the same names.
+/// Returns whether `full` is `path`, with or without a namespace before it. A node below `path` whose path ends in the
+/// same names does not count.
 fn is_same(full: &str, path: &str) -> bool {
     let below = full.strip_prefix(path).is_some_and(|rest| rest.starts_with('/'));
     full.ends_with(path) && !below
 }
 
-/// A name of an operation may end in one of these, because the path follows.
+/// The prepositions that the name of an operation may end with, because the path follows.
 const PREPOSITIONS: [&str; 7] = [" at", " for", " from", " in", " into", " of", " with"];
 
 impl ErrorKind {
@@ -131,14 +132,14 @@ impl Error {
         Error { kind, message: message.into(), path: None }
     }
 
-    /// The failure of an operation on a node. `doing` names the operation, such as `create`.
+    /// Returns the error of an operation on a node. `doing` names the operation, such as `create`.
     pub(crate) fn at(kind: ErrorKind, doing: &str, path: &str, why: impl fmt::Display) -> Self {
         let begin = doing.len() + 1;
         Error { kind, message: format!("{doing} {path}: {why}"), path: Some(begin..begin + path.len()) }
     }
 
-    /// Returns the text as a part of a message that names `path` itself: without the path, if it is the same one or
-    /// that path in the client's namespace.
+    /// Returns the text for use inside a message that already names `path`: without its own path, if that is the same
+    /// path, with or without the client's namespace.
     pub(crate) fn below(&self, path: &str) -> Cow<'_, str> {
         let message = self.message.as_str();
         let Some(range) = self.path.clone().filter(|range| is_same(&message[range.clone()], path)) else {
@@ -149,8 +150,8 @@ impl Error {
         format!("{doing}{}", &message[range.end..]).into()
     }
 
-    /// Replaces the kind by [`ErrorKind::OutcomeUnknown`], and adds to the message what that means here.
-    pub(crate) fn in_doubt(mut self, note: &str) -> Self {
+    /// Replaces the kind by [`ErrorKind::OutcomeUnknown`], and appends `note`, which says what that means here.
+    pub(crate) fn outcome_unknown(mut self, note: &str) -> Self {
         self.kind = ErrorKind::OutcomeUnknown;
         self.message.push_str(note);
         self
@@ -176,7 +177,7 @@ impl Error {
         Error::new(ErrorKind::Closed, format!("the {what} has been closed"))
     }
 
-    /// The root that the connect string names does not exist.
+    /// Returns the error for a root of the connect string that does not exist.
     pub(crate) fn no_root() -> Self {
         Error::from_engine("look for", "/", engine::Error::NoRoot)
     }
@@ -185,8 +186,8 @@ impl Error {
         Error::at(ErrorKind::SessionLost, doing, path, "the session is over")
     }
 
-    /// As [`from_engine`](Self::from_engine), for what the next session can do as well as this one: the end of the
-    /// session counts as a loss of the connection.
+    /// Maps an error of an operation that does not depend on one session: the end of the session counts as a loss of
+    /// the connection. Otherwise the same as [`from_engine`](Self::from_engine).
     pub(crate) fn of_any_session(doing: &str, path: &str, error: engine::Error) -> Self {
         match error {
             engine::Error::SessionEnded => {
@@ -223,7 +224,7 @@ impl Error {
                 (ErrorKind::NoChildrenForEphemerals, "an ephemeral node cannot have children".into())
             }
             E::InvalidAcl => (ErrorKind::InvalidAcl, "the server does not accept the ACL".into()),
-            E::QuotaExceeded => (ErrorKind::QuotaExceeded, "a quota is used up".into()),
+            E::QuotaExceeded => (ErrorKind::QuotaExceeded, "a quota is exceeded".into()),
             E::Throttled => (ErrorKind::Throttled, "the server is overloaded".into()),
             E::Unimplemented(op) => {
                 (ErrorKind::Unimplemented, format!("the server does not support {}", op.description()))
@@ -237,7 +238,7 @@ impl Error {
                 );
                 (ErrorKind::Other, why)
             }
-            E::Unreachable(causes) => (ErrorKind::ConnectionLoss, format!("no server let us in: {causes}")),
+            E::Unreachable(causes) => (ErrorKind::ConnectionLoss, format!("could not connect to any server: {causes}")),
             E::Undecodable(why) => (ErrorKind::Other, format!("its answer cannot be read: {why}")),
             E::Refused(why) | E::Other(why) => (ErrorKind::Other, why),
         };
@@ -264,7 +265,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_lost_is_not_had_back_by_repeating_the_call() {
+    fn repeating_the_call_does_not_restore_what_is_lost() {
         for kind in [ErrorKind::SessionLost, ErrorKind::Fenced, ErrorKind::Closed, ErrorKind::OutcomeUnknown] {
             assert!(!Error::new(kind, "").is_retryable(), "{kind:?}");
         }
@@ -275,21 +276,21 @@ mod tests {
     }
 
     #[test]
-    fn a_path_that_was_named_already_is_not_repeated() {
+    fn a_path_that_the_message_already_names_is_not_repeated() {
         let error = Error::from_engine("contend at", "/app/locks/one", engine::Error::NodeExists);
         assert_eq!(error.below("/locks/one"), "contend: the node exists already");
         assert_eq!(error.below("/locks/two"), "contend at /app/locks/one: the node exists already");
         let below = Error::from_engine("read", "/one/two/one", engine::Error::NoNode);
         assert_eq!(below.below("/one"), below.to_string());
-        let in_doubt = error.in_doubt("; the node may exist");
-        assert_eq!(in_doubt.kind(), ErrorKind::OutcomeUnknown);
-        assert_eq!(in_doubt.below("/locks/one"), "contend: the node exists already; the node may exist");
+        let unknown = error.outcome_unknown("; the node may exist");
+        assert_eq!(unknown.kind(), ErrorKind::OutcomeUnknown);
+        assert_eq!(unknown.below("/locks/one"), "contend: the node exists already; the node may exist");
         let without = Error::new(ErrorKind::Other, "commit: /a");
         assert_eq!(without.below("/a"), "commit: /a");
     }
 
     #[test]
-    fn what_the_next_session_can_do_as_well_is_a_matter_of_the_connection() {
+    fn the_end_of_the_session_is_a_connection_loss_for_what_any_session_can_do() {
         let read = Error::of_any_session("get", "/a", engine::Error::SessionEnded);
         assert_eq!(read.kind(), ErrorKind::ConnectionLoss);
         assert_eq!(read.to_string(), "get /a: the session ended before the answer");

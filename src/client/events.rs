@@ -1,4 +1,4 @@
-//! Events of a recipe, delivered to its readers.
+//! The events of a recipe, sent to all its readers.
 
 use futures::future::FutureExt;
 use futures::stream::{BoxStream, StreamExt};
@@ -19,13 +19,13 @@ impl<E: Clone + Send + 'static> Broadcaster<E> {
         Broadcaster { events: broadcast::Sender::new(CAPACITY) }
     }
 
-    pub(crate) fn tell(&self, event: E) {
-        // No readers is fine.
+    pub(crate) fn send(&self, event: E) {
+        // There may be no readers.
         let _ = self.events.send(event);
     }
 
-    /// Returns the events from now on, until `finished` resolves. `missed` makes the event that reports how many events
-    /// a slow reader has lost.
+    /// Returns the events from now on, until `finished` resolves. `missed` creates the event that reports how many
+    /// events a slow reader has lost.
     pub(crate) fn subscribe(
         &self,
         finished: impl Future<Output = ()> + Send + 'static,

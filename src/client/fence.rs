@@ -1,4 +1,4 @@
-//! Fences: proof, checked by the ensemble in the same transaction, that the author of a write still holds.
+//! Fences: the ensemble checks, in the same transaction, that the author of a write still holds.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::engine::Op;
 /// Proves, inside a [`Transaction`](crate::Transaction), that its author still holds a lock, a leadership or a claim.
 ///
 /// The ensemble carries out the transaction only while the node of the lock or leadership exists. For a claim of a
-/// queue it does so until the claim is settled, and while item and claim are as the claim made them. The ensemble makes
+/// queue it does so until the claim is settled, and while item and claim are as the claim left them. The ensemble makes
 /// the check, so neither a wrong clock nor a pause of the process can defeat it.
 ///
 /// A fence guards writes to ZooKeeper. For any other store, send the fencing token along and let the store refuse
@@ -39,10 +39,11 @@ pub struct Fence {
     pub(crate) session: Arc<Session>,
     /// The node that represents the hold.
     pub(crate) path: Arc<str>,
-    /// The nodes that must exist, with this data version if one is given. If there are none, the node above must exist.
+    /// The nodes that must exist, with this data version if one is given. If the list is empty, the node at `path` must
+    /// exist.
     pub(crate) nodes: Arc<[(Arc<str>, Option<i32>)]>,
-    /// Turns true when the hold is given back: after that, another node may get the same path and version.
-    pub(crate) given_back: Option<watch::Receiver<bool>>,
+    /// Becomes true when the hold is released. After that, another node may get the same path and version.
+    pub(crate) released: Option<watch::Receiver<bool>>,
 }
 
 impl Fence {
@@ -52,8 +53,8 @@ impl Fence {
         &self.path
     }
 
-    pub(crate) fn is_given_back(&self) -> bool {
-        self.given_back.as_ref().is_some_and(|given_back| *given_back.borrow())
+    pub(crate) fn is_released(&self) -> bool {
+        self.released.as_ref().is_some_and(|released| *released.borrow())
     }
 
     /// Returns the step that the server refuses once the node is gone.
@@ -61,12 +62,11 @@ impl Fence {
         Op::Check { path: self.path.to_string(), version: None }
     }
 
-    /// Returns the fence of several holds, of which there is at least one. It is refused with that of any of them.
-    #[cfg(any(feature = "multi-lock", feature = "semaphore"))]
+    /// Combines the fences of several holds, at least one. The ensemble refuses the result if it refuses any of them.
     pub(crate) fn of_all(fences: impl Iterator<Item = Fence>) -> Fence {
         let fences: Vec<Fence> = fences.collect();
         let nodes = fences.iter().map(|fence| (Arc::clone(&fence.path), None)).collect();
-        let first = fences.into_iter().next().expect("a hold");
+        let first = fences.into_iter().next().expect("a guard has at least one hold");
         Fence { nodes, ..first }
     }
 

@@ -1,34 +1,31 @@
-//! Deletes that must happen: nodes of released locks, dropped guards, cancelled calls (Curator's guaranteed deletes).
+//! Deletes that must happen, for released locks, dropped guards and cancelled calls (Curator's guaranteed deletes).
 //!
-//! A job is retried after every reconnect until the node is known to be gone. When its session ends, the next one
-//! continues the job: otherwise the node would remain until the server expires it, and waiters would queue behind a
-//! leftover node.
+//! The janitor retries a job after every reconnect until the node is known to be gone. When the session ends, it
+//! continues the job in the next session: otherwise the node would remain until the server expires the old session, and
+//! waiters would queue behind a leftover node.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{Semaphore, mpsc, watch};
+use tokio::sync::{Semaphore, mpsc};
 
 use super::core::{Core, Current};
 use super::deletion::Deletion;
 use super::error::Error;
-use super::session::{Condition, EndReason, Session};
+use super::session::{EndReason, Session};
 use crate::engine;
-use crate::util::backoff::Backoff;
+use crate::util::backoff::{AFTER_REFUSAL, Backoff};
 
-/// Delays after the server has refused a delete: each twice the one before, up to the second value.
-const AFTER_REFUSAL: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
-
-/// The most jobs that have a request under way. A client may have a hundred thousand jobs after an outage, and all
+/// How many jobs may have a request under way. A client may have a hundred thousand jobs after an outage, and all
 /// requests of a connection share its limits.
 const AT_ONCE: usize = 256;
 
-/// Runs until the client is closed. Each job has its own task, as none waits for the delays of another.
+/// Runs until the client is closed. Each job has its own task, so that it does not wait for the delays of another.
 pub(crate) async fn run(core: Arc<Core>, mut jobs: mpsc::UnboundedReceiver<Deletion>) {
     let mut current = core.current.subscribe();
     let closed = current.wait_for(|current| matches!(current, Current::Closed(_)));
     tokio::pin!(closed);
-    let turns = Arc::new(Semaphore::new(AT_ONCE));
+    let slots = Arc::new(Semaphore::new(AT_ONCE));
     loop {
         let job = tokio::select! {
             biased;
@@ -36,20 +33,21 @@ pub(crate) async fn run(core: Arc<Core>, mut jobs: mpsc::UnboundedReceiver<Delet
             job = jobs.recv() => job,
         };
         let Some(job) = job else { return };
-        core.runtime.spawn_system(clean(Arc::clone(&core), job, Arc::clone(&turns)));
+        core.runtime.spawn_system(clean(Arc::clone(&core), job, Arc::clone(&slots)));
     }
 }
 
-/// Returns when the node is gone, or the client is closed.
-async fn clean(core: Arc<Core>, job: Deletion, turns: Arc<Semaphore>) {
+/// Deletes a node. Returns when the node is gone, or the client is closed.
+async fn clean(core: Arc<Core>, job: Deletion, slots: Arc<Semaphore>) {
     let Deletion { mut session, mut target, mut handed, watch: _watch, restart_counter, done: _done } = job;
     let mut refused = Backoff::new(AFTER_REFUSAL);
     loop {
         let (connection, outcome) = if let Some(handed) = handed.take() {
             handed.outcome().await
         } else {
-            // It is never closed. Without a connection no job could use its turn.
-            let _turn = turns.acquire().await;
+            // The semaphore is never closed. The job keeps its slot while it waits for a connection, without which no
+            // other job could use it.
+            let _slot = slots.acquire().await;
             match session.connected().await {
                 Ok(connection) => (connection, target.clean(&session).await),
                 Err(EndReason::Closed) => return,
@@ -75,10 +73,10 @@ async fn clean(core: Arc<Core>, job: Deletion, turns: Arc<Semaphore>) {
                     event = "delete_postponed",
                     session = session.label(),
                     node = %target,
-                    "delete is tried again after the next reconnect"
+                    "delete postponed until the next reconnect"
                 );
                 // The next round checks the outcome.
-                let _ = session.connected_after_loss(connection).await;
+                let _ = session.wait_to_reconnect(connection).await;
             }
             Err(engine::Error::SessionEnded) => ended_within(&session, session.timeout()).await,
             Err(engine::Error::NotEmpty) => {
@@ -95,10 +93,8 @@ async fn clean(core: Arc<Core>, job: Deletion, turns: Arc<Semaphore>) {
     }
 }
 
-/// Waits for `most`, or until the session ends. (A request can learn of the end a moment before the condition shows
-/// it.)
+/// Waits for `most`, or until the session ends. (A request can fail because of the end a moment before the condition
+/// shows it.)
 async fn ended_within(session: &Session, most: Duration) {
-    let mut conditions = session.conditions();
-    let ended = conditions.wait_for(|condition| matches!(condition, Condition::Ended(_)));
-    let _: Result<Result<watch::Ref<'_, Condition>, _>, _> = tokio::time::timeout(most, ended).await;
+    let _: Result<(), _> = tokio::time::timeout(most, session.ended()).await;
 }

@@ -1,4 +1,4 @@
-//! Keeps one session: sends its heartbeats, and reports when the session is in doubt and when it ends.
+//! Keeps one session alive: sends its heartbeats, and reports when the session may be lost and when it ends.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,9 +17,10 @@ use crate::util::wait::forever;
 
 /// Heartbeats per session timeout.
 const BEATS: u32 = 6;
-/// And in a shorter one that may apply without the client's knowledge: each is a log write of the servers.
+/// Heartbeats per session timeout when a shorter one may apply without the client's knowledge. Each of them is a log
+/// write of the servers.
 const BEATS_UNCONFIRMED: u32 = 3;
-/// Regular ones are never closer than this, however short a session timeout the client was told to expect.
+/// The shortest interval between regular heartbeats, however short the session timeout that the client must expect.
 const CLOSEST: Duration = Duration::from_millis(10);
 /// A session timeout of fewer ticks leaves too little time between a heartbeat and the end of the lease.
 const FEWEST_TICKS: u32 = 4;
@@ -38,14 +39,15 @@ enum Phase {
     Down(Loss),
 }
 
-/// The second heartbeat after a pause. A tick after the answer to the first one, it proves that one.
+/// The second heartbeat after a pause. It is sent a tick after the answer to the first one, and its answer turns the
+/// first one into proof.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Second {
-    /// Sent, or there was no pause.
+enum FollowUpBeat {
+    /// Sent, or not needed because there was no pause.
     Done,
     /// The first one is not answered yet.
     Unknown,
-    /// Due at this time, between the regular ones.
+    /// Due at this time, between the regular heartbeats.
     Due(Instant),
 }
 
@@ -56,13 +58,13 @@ pub(super) struct Keepalive<'a> {
     events: BoxStream<'static, SessionEvent>,
     phase: Phase,
     connection: u64,
-    /// The lease was valid while something depended on it: its expiry must be reported.
-    armed: bool,
-    /// When the next regular heartbeat is due. None: at once, as the first on a connection or after a pause.
+    /// The lease was valid while something depended on it, so its expiry must be reported.
+    must_report_lapse: bool,
+    /// When the next regular heartbeat is due. `None`: at once, as the first one on a connection or after a pause.
     next_beat: Option<Instant>,
-    second: Second,
+    follow_up: FollowUpBeat,
     answers: FuturesUnordered<Reply<()>>,
-    /// The smallest session timeout that was checked: a connection that grants no less needs no further warning.
+    /// The smallest session timeout that was checked. A connection that grants no less needs no further warning.
     checked: Duration,
 }
 
@@ -78,22 +80,22 @@ impl<'a> Keepalive<'a> {
             events,
             phase: Phase::Up,
             connection: 0,
-            armed: false,
+            must_report_lapse: false,
             next_beat: None,
-            second: Second::Done,
+            follow_up: FollowUpBeat::Done,
             answers: FuturesUnordered::new(),
             checked: Duration::MAX,
         };
         keepalive.check_timeout();
         if !session.lease().is_settled() {
-            // Its first connections broke before it could be used.
+            // The session's first connections broke before it could be used.
             keepalive.await_confirmation();
         }
         keepalive
     }
 
-    /// Runs until the session ends. Returns how it ended, and if it had no connection then, when a server was last
-    /// heard of.
+    /// Runs until the session ends. Returns how it ended, and the time of the last contact with a server if it had no
+    /// connection at its end.
     pub(super) async fn keep(mut self, closing: &mut watch::Receiver<bool>) -> (EndReason, Option<Instant>) {
         let reason = self.run(closing).await;
         match self.phase {
@@ -112,12 +114,13 @@ impl<'a> Keepalive<'a> {
                 return reason;
             }
             let wake = self.next_wake(now);
-            // Without a connection, each attempt to reconnect may bring the deadline forward, which must be reported in
-            // time.
+            // Without a connection, each attempt to reconnect may bring the deadline forward, and the expiry must be
+            // reported in time.
             let down = matches!(self.phase, Phase::Down(_));
-            let waits_for_lease = down || self.phase == Phase::Lapsed || (self.core.is_in_use(now) && !self.armed);
+            let waits_for_lease =
+                down || self.phase == Phase::Lapsed || (self.core.is_in_use(now) && !self.must_report_lapse);
             let clock = self.core.clock;
-            let nap = async {
+            let due = async {
                 match wake {
                     Some(at) => clock.sleep_until(at).await,
                     None => forever().await,
@@ -127,29 +130,29 @@ impl<'a> Keepalive<'a> {
                 biased;
                 _ = closing.wait_for(|closing| *closing) => return EndReason::Closed,
                 event = self.events.next() => {
-                    if let Some(reason) = self.observe(event.unwrap_or(SessionEvent::Closed)) {
+                    if let Some(reason) = self.handle_event(event.unwrap_or(SessionEvent::Closed)) {
                         return reason;
                     }
                 }
                 Some(outcome) = self.answers.next() => self.note_answer(outcome),
-                // A grant may have been taken: from now on the expiry of the lease must be reported.
+                // A grant may have been taken since, so the expiry of the lease must be reported from now on.
                 () = extended, if waits_for_lease => {}
                 // The lease may be old when its first user arrives: check it at once.
                 _ = self.core.first_user.notified() => {}
-                _ = nap => {}
+                _ = due => {}
             }
         }
     }
 
-    /// Performs what is due now.
+    /// Does what is due now. Returns the reason if the session must have ended.
     fn act(&mut self, now: Instant) -> Option<EndReason> {
         match self.phase {
             Phase::Down(loss) => {
                 self.end_holds(now);
-                // The servers must have expired it by now.
+                // The servers must have expired the session by then.
                 return (now >= loss.last_contact + self.session.timeout()).then_some(EndReason::GivenUp);
             }
-            // Even without a user: all callers that wait for a connection wait for the confirmation.
+            // Even without a user of the lease: callers that wait for a connection wait for the confirmation.
             Phase::Unconfirmed => {
                 self.end_holds(now);
                 self.beat_if_due(now);
@@ -159,8 +162,8 @@ impl<'a> Keepalive<'a> {
         None
     }
 
-    /// Without a confirmed connection, holds under `ErrorPolicy::Session` end at the deadline. Setting the condition
-    /// once more notifies the holders.
+    /// Ends the holds at the deadline: without a confirmed connection, holds under `ErrorPolicy::Session` last until
+    /// then. Setting the condition once more notifies the holders.
     fn end_holds(&self, now: Instant) {
         if now >= self.session.lease().deadline() {
             self.session.set_condition(Condition::Suspended);
@@ -174,13 +177,13 @@ impl<'a> Keepalive<'a> {
             self.resume();
         }
         if !in_use {
-            self.armed = false;
+            self.must_report_lapse = false;
             self.next_beat = None;
             return;
         }
         if now < self.session.lease().deadline() {
-            self.armed = true;
-        } else if self.armed {
+            self.must_report_lapse = true;
+        } else if self.must_report_lapse {
             self.lapse();
         }
         self.beat_if_due(now);
@@ -195,16 +198,16 @@ impl<'a> Keepalive<'a> {
     /// Returns when the next heartbeat is due; if None, at once.
     fn beat_due(&self) -> Option<Instant> {
         let regular = self.next_beat?;
-        Some(if let Second::Due(second) = self.second { regular.min(second) } else { regular })
+        Some(if let FollowUpBeat::Due(follow_up) = self.follow_up { regular.min(follow_up) } else { regular })
     }
 
-    /// Returns when something is due, at the latest.
+    /// Returns the earliest time at which something is due.
     fn next_wake(&self, now: Instant) -> Option<Instant> {
         let deadline = self.session.lease().deadline();
         let (lapse, other) = match self.phase {
             Phase::Down(loss) => (deadline > now, Some(loss.last_contact + self.session.timeout())),
             Phase::Unconfirmed => (deadline > now, self.beat_due()),
-            Phase::Up | Phase::Lapsed if self.core.is_in_use(now) => (self.armed, self.beat_due()),
+            Phase::Up | Phase::Lapsed if self.core.is_in_use(now) => (self.must_report_lapse, self.beat_due()),
             Phase::Up | Phase::Lapsed => return None,
         };
         lapse.then_some(deadline).into_iter().chain(other).min()
@@ -216,17 +219,17 @@ impl<'a> Keepalive<'a> {
             event = "lease_expired",
             session = self.session.label(),
             state = %ConnectionState::Suspended,
-            "no proof of life in time"
+            "the lease expired without proof of life"
         );
-        self.armed = false;
+        self.must_report_lapse = false;
         self.next_beat = None;
         self.phase = Phase::Lapsed;
         self.session.lease().suspend();
-        self.tell_suspended();
+        self.publish_suspended();
     }
 
     /// Returns whether this changed the client's state.
-    fn tell_suspended(&self) -> bool {
+    fn publish_suspended(&self) -> bool {
         self.session.set_condition(Condition::Suspended);
         self.core.states.publish(ConnectionState::Suspended)
     }
@@ -236,30 +239,29 @@ impl<'a> Keepalive<'a> {
         self.session.lease().resume();
         self.connection += 1;
         self.session.set_condition(Condition::Connected(self.connection));
-        // A session whose first connection broke before it could be used is confirmed, and was never reported as lost.
+        // A session whose first connection broke before it could be used was never reported as suspended.
         let known = self.core.states.latest().is_connected();
         if !known && self.core.states.publish(ConnectionState::Reconnected) {
             tracing::info!(
                 event = "reconnected",
                 session = self.session.label(),
                 state = %ConnectionState::Reconnected,
-                "session alive"
+                "the session is usable again"
             );
         }
     }
 
-    /// Sends a heartbeat.
     fn beat(&mut self, now: Instant) {
-        match (self.next_beat, self.second) {
-            (None, _) => self.second = Second::Unknown,
-            (Some(_), Second::Due(at)) if now >= at => self.second = Second::Done,
+        match (self.next_beat, self.follow_up) {
+            (None, _) => self.follow_up = FollowUpBeat::Unknown,
+            (Some(_), FollowUpBeat::Due(at)) if now >= at => self.follow_up = FollowUpBeat::Done,
             _ => {}
         }
         let lease = self.session.lease();
         let unconfirmed = lease.unconfirmed_timeout().map(|timeout| timeout / BEATS_UNCONFIRMED);
         let regular = lease.least_timeout() / BEATS;
         self.next_beat = Some(now + unconfirmed.unwrap_or(regular).max(CLOSEST));
-        if self.armed {
+        if self.must_report_lapse {
             let margin = lease.deadline().since(now).as_secs_f64();
             self.core.meter().record(&table::LEASE_MARGIN, &[], margin);
         }
@@ -267,10 +269,10 @@ impl<'a> Keepalive<'a> {
     }
 
     fn note_answer(&mut self, outcome: Result<(), engine::Error>) {
-        if self.second == Second::Unknown && self.next_beat.is_some() {
+        if self.follow_up == FollowUpBeat::Unknown && self.next_beat.is_some() {
             // A little more than a tick.
             let at = self.core.clock.now() + self.session.lease().tick() + Duration::from_millis(1);
-            self.second = Second::Due(at);
+            self.follow_up = FollowUpBeat::Due(at);
         }
         match outcome {
             Ok(()) if self.phase == Phase::Unconfirmed => self.confirm(),
@@ -283,16 +285,16 @@ impl<'a> Keepalive<'a> {
 
     /// Makes everything that depends on the session wait for the answer to a first heartbeat. A server can accept a
     /// session at the very moment at which the ensemble expires it, but the leader refuses the transactions of a
-    /// session that it is closing. Contenders then read after that heartbeat, so what they read is not older
-    /// than the reconnect.
+    /// session that it is closing. Contenders read only after that heartbeat, so what they read is not older than the
+    /// reconnect.
     fn await_confirmation(&mut self) {
         self.phase = Phase::Unconfirmed;
-        self.armed = false;
+        self.must_report_lapse = false;
         self.next_beat = None;
         self.beat(self.core.clock.now());
     }
 
-    /// Ends the wait for that answer: the ensemble accepted the session on this connection, so it renewed the session
+    /// Ends the wait for that answer. The ensemble accepted the session on this connection, so it renewed the session
     /// after the old connection broke.
     fn confirm(&mut self) {
         if self.session.lease().is_proven() || !self.core.is_in_use(self.core.clock.now()) {
@@ -303,8 +305,7 @@ impl<'a> Keepalive<'a> {
         }
     }
 
-    /// Handles an event of the session.
-    fn observe(&mut self, event: SessionEvent) -> Option<EndReason> {
+    fn handle_event(&mut self, event: SessionEvent) -> Option<EndReason> {
         tracing::debug!(
             event = "session_event",
             session = self.session.label(),
@@ -315,12 +316,12 @@ impl<'a> Keepalive<'a> {
             SessionEvent::Disconnected(loss) => {
                 self.answers.clear();
                 self.phase = Phase::Down(loss);
-                if self.tell_suspended() {
+                if self.publish_suspended() {
                     tracing::info!(
                         event = "suspended",
                         session = self.session.label(),
                         state = %ConnectionState::Suspended,
-                        "session in doubt"
+                        "connection lost; the session may be lost"
                     );
                 }
                 None
@@ -351,8 +352,8 @@ impl<'a> Keepalive<'a> {
         self.warn_if_short();
     }
 
-    /// Warns, once per client, of a session timeout other than the one asked for: the next session is most likely
-    /// granted the same.
+    /// Warns if the servers granted another session timeout than the one asked for. Warns once per client, because the
+    /// next session is most likely granted the same.
     fn warn_if_other(&self) {
         let (asked, granted) = (self.core.config.session_timeout, self.session.timeout());
         // Both are sent in milliseconds.
@@ -372,8 +373,8 @@ impl<'a> Keepalive<'a> {
         });
     }
 
-    /// Warns of a session timeout that is below the configured minimum or too short for the tick time. Once for each
-    /// smaller value: a connection may break and come back several times a second.
+    /// Warns if the session timeout is below the configured minimum or too short for the tick time. Warns only once for
+    /// each smaller value, because a connection may break and come back several times a second.
     fn warn_if_short(&mut self) {
         let (timeout, tick) = (self.session.lease().least_timeout(), self.core.config.tick);
         if timeout >= self.checked {

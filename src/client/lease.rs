@@ -1,7 +1,7 @@
 //! The lease of a session: how long the client may rely on the session being alive.
 //!
 //! With T the session timeout, the servers expire a session T after they last heard of it. But only the *leader* of the
-//! ensemble counts. It hears of a session only when the follower that serves the session reports, with the leader's
+//! ensemble counts. It learns of a session only when the follower that serves the session reports, with the leader's
 //! ping, every half tick. A follower that is cut off still answers pings, reads, even some syncs. So an answer alone
 //! proves little. An answer that must come from the leader (to a sync, a write) does prove something: the follower was
 //! still reporting then, so it has reported everything that it had heard a tick before.
@@ -9,7 +9,7 @@
 //! When such a request, sent at s, is answered, the *anchor* becomes the send time of the newest request of the same
 //! connection whose answer had arrived at or before s − tick. Only answered requests count: a request can be delayed on
 //! its way, and only its answer shows when the follower had heard it. Reads do not count: a follower of ClickHouse
-//! Keeper answers them by itself, and tells its leader nothing. The session is alive until the *deadline*,
+//! Keeper answers them by itself, and reports nothing to its leader. The session is alive until the *deadline*,
 //! `anchor + (T − tick/2) · 0.999`. The rest of T covers the follower's own delay and clocks that run at different
 //! speeds.
 //!
@@ -18,24 +18,24 @@
 //! timeout of its creation, and a late message of an old connection restores that connection's. So the lease uses the
 //! smallest T that this session was ever granted, and a reconnect sets a new deadline:
 //!
-//! 1. The deadline is brought forward when the request to reconnect is written, as its answer may be lost: no server
-//!    grants less than its minimum, and the leader counts that from when it hears of the request. That minimum is two
-//!    ticks, or the option for it, unless a grant in this session was below the option. A server that is not known to
-//!    serve is therefore asked first ([`Observer::outlasts_connections`]).
-//! 2. When the request is answered, T counts from the time of that request, up to the deadline before the loss.
+//! 1. The deadline is brought forward when the request to reconnect is written, because its answer may be lost: no
+//!    server grants less than its minimum, and the leader counts that from when it hears of the request. That minimum
+//!    is two ticks, or the option for it, unless a grant in this session was below the option. This is why the engine
+//!    first asks a server that is not known to serve whether it does ([`Observer::outlasts_connections`]).
+//! 2. When the request is answered, T counts from the time of that request, but the deadline is not later than before
+//!    the loss.
 //! 3. When a quorum first answers on the new connection, the anchor is the time of that request: the leader that passed
 //!    the transaction on to the quorum had resumed the session, as a server closes its connections when it changes its
 //!    leader. A sync is not enough: a leader that does not know it was deposed still resumes sessions and answers
-//!    syncs. So until then a request that was given up before may have been granted the least, as in 1.
-//! 4. A request to reconnect that was given up may also reach its server later. The server then moves the session to
-//!    that connection, which is not used any more, and may grant the least. From then on the ensemble refuses
-//!    transactions by any other connection. But a process that is stopped or cut off just then does not see it, and a
-//!    sync may still be answered. So after each attempt that follows one that was given up, for a session timeout and
-//!    until a quorum answers a request sent later, the deadline is at most that least after the latest request that
-//!    a quorum has answered.
+//!    syncs. So until then, an earlier request that was given up may have been granted the minimum, as in 1.
+//! 4. A request to reconnect that was given up may still reach its server later. The server then moves the session to
+//!    that unused connection, and may grant the minimum. From then on the ensemble refuses transactions by any other
+//!    connection. But a process that is stopped or cut off just then does not see that, and a sync may still be
+//!    answered. So after each attempt that follows one that was given up, for a session timeout and until a quorum
+//!    answers a later request, the deadline is at most that minimum after the latest request answered by a quorum.
 //!
-//! One case is not covered: such a request that is held up for longer than that, in the network or in the socket of a
-//! paused server, and is then granted less than the others were, while the client is stopped or cut off.
+//! One case is not covered: such a request is delayed for longer than that, in the network or in the socket of a paused
+//! server, and is then granted less than the others were, while the client is stopped or cut off.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -48,8 +48,8 @@ use crate::util::mutex::{Mutex, MutexGuard};
 
 /// How many answered requests are remembered per tick. A smaller number only makes the lease shorter.
 const GRAIN: u32 = 16;
-/// Of all durations the lease takes a little less, for clocks that run at different speeds.
-const CLOCKS: f64 = 0.999;
+/// The lease shortens every duration by this factor, because clocks run at different speeds.
+const CLOCK_FACTOR: f64 = 0.999;
 /// The servers' default for the shortest session timeout that they grant (`minSessionTimeout`).
 const LEAST_TICKS: u32 = 2;
 
@@ -58,16 +58,16 @@ const LEAST_TICKS: u32 = 2;
 pub(crate) struct LeaseOptions {
     /// The servers' tick time; more than a quarter of the session timeout counts as a quarter.
     pub(crate) tick: Duration,
-    /// The smallest session timeout that any server grants. If `None`, and in a session that was granted less, two
-    /// ticks.
+    /// The smallest session timeout that any server grants. Two ticks if `None`, or if the session was granted less
+    /// than this option.
     pub(crate) least_timeout: Option<Duration>,
-    /// Whether a lost connection voids all grants, also before the deadline.
+    /// Whether a lost connection voids all grants, even before the deadline.
     pub(crate) ends_with_connection: bool,
-    /// Whether only a quorum's answer is ever proof, and a sync proves no more than a ping.
+    /// Whether only a quorum's answer is proof, so that a sync proves no more than a ping.
     pub(crate) always_needs_quorum: bool,
 }
 
-/// A permit to rely on the session, taken while the lease was valid. The first lapse voids it for good.
+/// The right to rely on the session, taken while the lease was valid. The first lapse voids it permanently.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Grant {
     epoch: u64,
@@ -87,28 +87,29 @@ struct State {
     link: Link,
     /// What the servers granted on the latest connection.
     timeout: Duration,
-    /// The smallest that they have granted in this session: the T of the lease.
+    /// The smallest session timeout that they have granted in this session: the T of the lease.
     least: Duration,
     deadline: Instant,
-    /// The deadline on a proven connection, if no late request has moved the session.
+    /// The deadline on a proven connection, provided that no late request has moved the session.
     unmoved: Instant,
     /// When the latest request to connect was written.
     connecting: Instant,
-    /// The latest request to reconnect is not answered. If another one follows, it was given up.
+    /// The latest request to reconnect has no answer yet. If another request follows, this one was given up.
     unanswered: bool,
-    /// So long, one that was given up may still reach its server.
+    /// Until then an abandoned reconnect request may still arrive.
     late_until: Option<Instant>,
     /// When the latest request that a quorum has answered was sent.
     confirmed: Instant,
     /// When the latest request whose answer was a proof was sent.
     proof: Option<Instant>,
-    /// The deadline when the connection was lost, before any attempt to reconnect, or after those that were given up.
+    /// The deadline at the loss of the connection, before any attempt to reconnect; lowered by attempts that were given
+    /// up.
     deadline_at_loss: Instant,
     /// Answered requests of this connection, oldest first.
     answered: VecDeque<Answered>,
-    /// Raised whenever grants are voided: a grant of an older epoch is void.
+    /// Incremented whenever grants are voided. A grant of an older epoch is void.
     epoch: u64,
-    /// No new grants are given.
+    /// Whether new grants are refused.
     suspended: bool,
     ended: bool,
 }
@@ -117,7 +118,7 @@ struct State {
 #[derive(Debug, Clone, Copy)]
 struct Answered {
     sent: Instant,
-    /// When the answer arrived: the server heard of the request before that.
+    /// When the answer arrived. The server received the request before that.
     at: Instant,
 }
 
@@ -135,7 +136,7 @@ enum Link {
 }
 
 impl State {
-    /// Returns whether a late request to reconnect may have moved the session since a quorum has last answered.
+    /// Returns whether a late request to reconnect may have moved the session since the last answer of a quorum.
     fn may_be_moved(&self) -> bool {
         self.late_until.is_some_and(|until| self.confirmed < until)
     }
@@ -174,15 +175,15 @@ impl Lease {
         self.lock().least
     }
 
-    /// Returns whether only a quorum's answer is proof now. A sync may also be answered by a leader that does not know
-    /// it was deposed, or by one that knows the session to have moved.
+    /// Returns whether only a quorum's answer is proof now. A sync may be answered by a leader that does not know it
+    /// was deposed, or by a leader that knows that the session has moved.
     pub(crate) fn needs_quorum(&self) -> bool {
         let state = self.lock();
         self.options.always_needs_quorum || state.link == Link::Unproven || state.may_be_moved()
     }
 
     /// Returns the session timeout that may apply without the client's knowledge, if a late request to reconnect may
-    /// have moved the session since a quorum has last answered. Only a further such answer extends the lease.
+    /// have moved the session since the last answer of a quorum. Then only another such answer extends the lease.
     pub(crate) fn unconfirmed_timeout(&self) -> Option<Duration> {
         let state = self.lock();
         state.may_be_moved().then(|| self.least_to_expect(state.least))
@@ -209,7 +210,7 @@ impl Lease {
         state.link == Link::Proven && !state.suspended
     }
 
-    /// Voids all grants so far. Gives no new ones before [`resume`](Self::resume).
+    /// Voids all grants so far, and refuses new ones until [`resume`](Self::resume).
     pub(crate) fn suspend(&self) {
         let mut state = self.lock();
         state.epoch += 1;
@@ -224,7 +225,7 @@ impl Lease {
         }
     }
 
-    /// Ends the lease for good.
+    /// Ends the lease permanently.
     pub(crate) fn end(&self) {
         let mut state = self.lock();
         state.epoch += 1;
@@ -232,12 +233,12 @@ impl Lease {
         self.extended.notify_waiters();
     }
 
-    /// Returns a grant, if the lease is valid for longer than a tick, which a first user's heartbeats take to extend
+    /// Returns a grant if the lease is valid for more than a tick: a first user's heartbeats take that long to extend
     /// it. A grant in the last tick of an old lease would be lost at once, without any failure.
     pub(crate) fn grant(&self) -> Option<Grant> {
         let state = self.lock();
         let tick = self.tick_of(state.least);
-        // A session that may have moved has little more than a tick even with heartbeats in time.
+        // A lease whose session may have moved is little longer than a tick, even if all heartbeats are in time.
         let enough = if state.may_be_moved() { tick.min(self.least_to_expect(state.least) / 4) } else { tick };
         let lasts = self.clock.now() + enough < state.deadline;
         let granted = lasts && !state.ended && !state.suspended;
@@ -255,12 +256,12 @@ impl Lease {
         state.epoch == grant.epoch && self.is_running(&state)
     }
 
-    /// Returns when the latest request was sent whose answer proved that the ensemble had heard of it.
+    /// Returns when the latest request was sent whose answer is proof that the ensemble knew of it.
     pub(crate) fn latest_proof(&self) -> Option<Instant> {
         self.lock().proof
     }
 
-    /// Resolves when, after this call, the deadline moves either way or the lease ends.
+    /// Resolves when the deadline moves in either direction, or the lease ends, after this call.
     pub(crate) fn extended(&self) -> tokio::sync::futures::Notified<'_> {
         self.extended.notified()
     }
@@ -276,19 +277,19 @@ impl Lease {
     /// Returns the session timeout that an unanswered request to reconnect may have been granted, in a session whose
     /// smallest grant so far is `least`.
     fn least_to_expect(&self, least: Duration) -> Duration {
-        // Once a server has granted less than the option, the option is wrong, and the next one may grant less still.
+        // If a server has granted less than the option, the option is wrong, and the next server may grant even less.
         let option = self.options.least_timeout.filter(|option| *option <= least);
         option.unwrap_or(self.tick_of(least) * LEAST_TICKS)
     }
 
     /// Returns how long a lease lasts after its anchor.
     fn length(&self, timeout: Duration) -> Duration {
-        (timeout - self.tick_of(timeout) / 2).mul_f64(CLOCKS)
+        (timeout - self.tick_of(timeout) / 2).mul_f64(CLOCK_FACTOR)
     }
 
-    /// Returns when the servers may expire a session that was granted the least at `granted`.
+    /// Returns when the servers may expire a session that was granted the minimum at `granted`.
     fn earliest_end(&self, state: &State, granted: Instant) -> Instant {
-        granted + self.least_to_expect(state.least).mul_f64(CLOCKS)
+        granted + self.least_to_expect(state.least).mul_f64(CLOCK_FACTOR)
     }
 
     /// Returns the deadline on a proven connection.
@@ -304,7 +305,7 @@ impl Lease {
         }
     }
 
-    /// Moves the deadline, either way. A lapse before this call voids all grants, even if no check has seen it.
+    /// Moves the deadline in either direction. A lapse before this call voids all grants, even if no check has seen it.
     fn set_deadline(&self, state: &mut State, deadline: Instant) {
         if self.clock.now() >= state.deadline {
             state.epoch += 1;
@@ -316,7 +317,7 @@ impl Lease {
         }
     }
 
-    /// Moves the anchor to the newest request that was answered a tick before a proof was sent, or earlier.
+    /// Moves the anchor to the newest request that was answered at least a tick before `proof` was sent.
     fn advance(&self, state: &mut State, proof: Instant) {
         state.proof = state.proof.max(Some(proof));
         let reported = proof - self.tick_of(state.least);
@@ -333,7 +334,7 @@ impl Lease {
         }
     }
 
-    /// Remembers an answered request. Requests older than the lease lasts can no longer prove anything.
+    /// Remembers an answered request, and forgets those sent more than T before it, which no longer prove anything.
     fn remember(&self, state: &mut State, answered: Answered) {
         let (tick, sent) = (self.tick_of(state.least), answered.sent);
         if state.answered.back().is_none_or(|newest| sent >= newest.sent + tick / GRAIN) {

@@ -1,4 +1,4 @@
-//! Listeners. Each runs on a task of its own, so that none delays another or a recipe.
+//! Listeners. Each runs on its own task, so that it delays neither another listener nor a recipe.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ impl ListenerHandle {
         (ListenerHandle { removed }, removal)
     }
 
-    /// Removes the listener. It is not called again, and a call under way is dropped at its current await.
+    /// Removes the listener. It is not called again, and a call that is under way is dropped at its current await.
     #[doc(alias = "removeListener")]
     pub fn remove(&self) {
         self.removed.send_replace(true);
@@ -45,7 +45,7 @@ impl ListenerHandle {
 #[derive(Debug)]
 struct Removal {
     flag: watch::Receiver<bool>,
-    /// Keeps the channel open when the handle is dropped.
+    /// Keeps the channel open after the handle is dropped.
     _alive: Arc<watch::Sender<bool>>,
 }
 
@@ -56,39 +56,39 @@ impl Removal {
     }
 }
 
-/// Receives messages of one kind, such as states or events.
-pub(crate) trait Hearer<News>: Send + Sync + 'static {
-    fn hear(&self, news: News) -> impl Future<Output = ()> + Send;
+/// Passes messages of one kind, such as states or events, to a listener.
+pub(crate) trait Deliver<M>: Send + Sync + 'static {
+    fn deliver(&self, message: M) -> impl Future<Output = ()> + Send;
 }
 
-/// Passes the messages to `hearer`, one after the other, on a task of its own, until they end, or the listener is
-/// removed, or it panics, which is reported.
-pub(crate) fn tell<News: Send + 'static>(
+/// Starts a task that passes the messages to `target`, one after the other, until the stream ends, the listener is
+/// removed, or it panics. Reports a panic.
+pub(crate) fn spawn_listener<M: Send + 'static>(
     core: &Arc<Core>,
     what: &'static str,
-    news: impl Stream<Item = News> + Send + 'static,
-    hearer: impl Hearer<News>,
+    messages: impl Stream<Item = M> + Send + 'static,
+    target: impl Deliver<M>,
 ) -> ListenerHandle {
     let (handle, mut removal) = ListenerHandle::new();
     let core = Arc::clone(core);
     let runtime = core.runtime.clone();
     runtime.spawn(async move {
-        let mut news = std::pin::pin!(news);
+        let mut messages = std::pin::pin!(messages);
         loop {
             let next = tokio::select! {
                 biased;
                 () = removal.requested() => return,
-                next = news.next() => next,
+                next = messages.next() => next,
             };
             let Some(next) = next else { return };
-            let told = tokio::select! {
+            let delivered = tokio::select! {
                 biased;
-                // First, so that a listener that never returns can be removed as well.
+                // First, so that a listener that never returns can also be removed.
                 () = removal.requested() => return,
                 // The listener can also panic before it makes its future.
-                told = AssertUnwindSafe(async { hearer.hear(next).await }).catch_unwind() => told,
+                delivered = AssertUnwindSafe(async { target.deliver(next).await }).catch_unwind() => delivered,
             };
-            if let Err(panic) = told {
+            if let Err(panic) = delivered {
                 let text = panic_text(panic);
                 core.report(Error::new(ErrorKind::Other, format!("a {what} panicked and was removed: {text}")));
                 return;
@@ -98,22 +98,22 @@ pub(crate) fn tell<News: Send + 'static>(
     handle
 }
 
-/// Feeds the connection states of a client to a listener until the client is closed.
+/// Passes the connection states of a client to a listener until the client is closed.
 pub(crate) fn follow_states(core: &Arc<Core>, listener: impl ConnectionStateListener) -> ListenerHandle {
     let reporter = Arc::clone(core);
     let states = core.states.subscribe().scan((), move |(), state| {
-        let told = state.inspect_err(|lagged| {
+        let state = state.inspect_err(|lagged| {
             reporter.report(Error::new(ErrorKind::Other, format!("a connection state listener: {lagged}")));
         });
-        std::future::ready(told.ok())
+        std::future::ready(state.ok())
     });
-    tell(core, "connection state listener", states, Follower(listener))
+    spawn_listener(core, "connection state listener", states, Follower(listener))
 }
 
 struct Follower<L>(L);
 
-impl<L: ConnectionStateListener> Hearer<ConnectionState> for Follower<L> {
-    fn hear(&self, state: ConnectionState) -> impl Future<Output = ()> + Send {
+impl<L: ConnectionStateListener> Deliver<ConnectionState> for Follower<L> {
+    fn deliver(&self, state: ConnectionState) -> impl Future<Output = ()> + Send {
         self.0.state_changed(state)
     }
 }

@@ -1,4 +1,5 @@
-//! The client: sessions that are replaced when they end, connection states, retries, guaranteed deletes.
+//! The client: it replaces a session that has ended, publishes connection states, retries requests, and guarantees
+//! deletes.
 
 pub(crate) mod builder;
 pub(crate) mod connect;
@@ -7,11 +8,8 @@ mod delete;
 mod delete_recursive;
 mod deletion;
 mod error;
-#[cfg(any(feature = "queue", feature = "throughput-balancer"))]
 pub(crate) mod events;
 mod fence;
-#[cfg(any(feature = "mutex", feature = "read-write-lock", feature = "semaphore"))]
-pub(crate) mod held_paths;
 mod janitor;
 mod keepalive;
 pub(crate) mod lease;
@@ -25,12 +23,10 @@ mod requests;
 mod retry;
 pub(crate) mod runtime;
 mod security;
-#[cfg(any(feature = "queue", feature = "atomic-long"))]
 pub(crate) mod sequence;
 pub(crate) mod session;
 mod state;
 mod supervisor;
-#[cfg(any(feature = "leader-latch", feature = "leader-selector", feature = "persistent-node"))]
 pub(crate) mod task;
 mod transaction;
 mod watch_events;
@@ -91,8 +87,8 @@ pub struct Client {
 /// Closes the client when its last handle is dropped.
 struct Owner {
     core: Arc<Core>,
-    /// `Some` when the client is closed: whether the server was told.
-    told: watch::Receiver<Option<bool>>,
+    /// `Some` once the client is closed: whether the server was informed.
+    closed: watch::Receiver<Option<bool>>,
 }
 
 impl Drop for Owner {
@@ -113,8 +109,8 @@ impl Client {
         ClientBuilder::new(connect_string.as_ref())
     }
 
-    /// Returns the current state of the connection, or the last one if the client [is closed](Self::is_closed). For a
-    /// hold, ask the recipe's own methods: they also compare the clock.
+    /// Returns the current state of the connection, or the last one if the client [is closed](Self::is_closed). To
+    /// check a hold, use the recipe's own methods: they also compare the clock.
     pub fn connection_state(&self) -> ConnectionState {
         self.core().states.latest()
     }
@@ -135,7 +131,8 @@ impl Client {
         *self.core().closing.borrow()
     }
 
-    /// Checks what a recipe is to be built from: that `path` names a node below the root, and that this client is open.
+    /// Checks the arguments of a recipe's builder: `path` must name a node below the root, and this client must be
+    /// open.
     pub(crate) fn open_path(&self, path: &str) -> Result<(), Error> {
         crate::util::path::validate(path)?;
         if self.is_closed() { Err(Error::closed("client")) } else { Ok(()) }
@@ -158,12 +155,12 @@ impl Client {
         }
     }
 
-    /// Returns for how long everything that this client holds lasts at most if no server answers from now on; zero if
-    /// that time is over, and `None` between two sessions.
+    /// Returns how long anything that this client holds can last if no server answers from now on: zero if that time is
+    /// over, `None` between two sessions.
     ///
-    /// An answered heartbeat extends it, an attempt to reconnect can shorten it. What is held may also end earlier, as
-    /// the [`ErrorPolicy`] says: a guard tells whether it is held. This tells how much time is left to end a work that
-    /// does not end at once, such as that of a child process.
+    /// An answered heartbeat extends it; an attempt to reconnect can shorten it. A hold may also end earlier, as the
+    /// [`ErrorPolicy`] says, and its guard reports that. Use this to decide how much time is left to stop work that
+    /// cannot stop at once, such as a child process.
     ///
     /// ```no_run
     /// # async fn example(client: zookeeper_recipes::Client) {
@@ -182,14 +179,14 @@ impl Client {
     /// Returns the last error that no caller awaited: a session that could not be opened, a node that could not be
     /// deleted, a listener that panicked.
     ///
-    /// While there is no connection, it reports what each server answered to the latest attempts; that disappears with
-    /// the reconnect. The end of a session is no error: see [`connection_states`](Self::connection_states).
+    /// While there is no connection, it returns what each server answered to the latest attempts instead, until the
+    /// reconnect. The end of a session is not an error: see [`connection_states`](Self::connection_states).
     #[doc(alias = "UnhandledErrorListener")]
     pub fn last_error(&self) -> Option<Error> {
         self.core().last_error()
     }
 
-    /// Returns how many requests were sent so far.
+    /// Returns how many requests the client has sent so far.
     pub fn request_counts(&self) -> RequestCounts {
         self.core().log.counts()
     }
@@ -200,28 +197,28 @@ impl Client {
         Transaction::new(Arc::clone(self.core()))
     }
 
-    /// Ends the session and waits until the server has been told, so that other processes take over at once. Everything
-    /// that recipes of this client still hold is lost; their handles stay usable and report that. Closing twice is
-    /// fine.
+    /// Ends the session and waits until the server has been informed, so that other processes take over at once.
+    /// Everything that recipes of this client still hold is lost; their handles stay usable and report the loss.
+    /// Closing twice is fine.
     ///
-    /// Requests that were sent before are still carried out, and their callers get the answers. What is not answered by
-    /// then is [`ErrorKind::OutcomeUnknown`] for a write.
+    /// Requests that were sent before are still carried out, and their callers get the answers. A write without an
+    /// answer by then fails with [`ErrorKind::OutcomeUnknown`].
     ///
     /// # Errors
-    /// [`ErrorKind::ConnectionLoss`] if no server could be told. The session then ends by its timeout.
+    /// [`ErrorKind::ConnectionLoss`] if no server could be informed. The session then ends by its timeout.
     ///
     /// # Cancel safety
     /// Once polled, the session is closed in the background even if the future is dropped.
     pub async fn close(&self) -> Result<(), Error> {
         self.core().closing.send_replace(true);
-        let mut told = self.owner.told.clone();
-        let told = told.wait_for(|told| told.is_some()).await.is_ok_and(|told| *told == Some(true));
-        if told {
+        let mut closed = self.owner.closed.clone();
+        let is_informed = closed.wait_for(|closed| closed.is_some()).await.is_ok_and(|closed| *closed == Some(true));
+        if is_informed {
             return Ok(());
         }
         Err(Error::new(
             ErrorKind::ConnectionLoss,
-            "close: no server could be told; the session ends when its timeout is over",
+            "close: no server could be informed; the session ends when its timeout is over",
         ))
     }
 

@@ -54,7 +54,7 @@ impl Client {
 
     /// Returns the access control list of a node: who may do what with it.
     ///
-    /// The servers hide the hash in the id of a `digest` (they tell `user:x`) from a client that has no
+    /// The servers hide the hash in the id of a `digest` (they return `user:x`) from a client without the
     /// [`ADMIN`](crate::Permissions::ADMIN) permission there.
     ///
     /// ```no_run
@@ -82,8 +82,8 @@ impl Client {
     /// # Errors
     /// [`ErrorKind::NoNode`], [`ErrorKind::BadVersion`]; [`ErrorKind::InvalidArgument`] for version -1, which is not a
     /// version, and for data above the [limit](crate::ClientBuilder::max_request_bytes); [`ErrorKind::OutcomeUnknown`]
-    /// if the connection broke before the answer, or the answer does not say what happened. A set is not retried, as
-    /// that could undo another client's.
+    /// if the connection broke before the answer, or the answer does not say what happened. A set is not retried,
+    /// because a retry could overwrite the write of another client.
     ///
     /// # Cancel safety
     /// A set that was sent before the future was dropped may still be carried out.
@@ -97,7 +97,7 @@ impl Client {
     }
 
     /// Creates a node with the client's ACL, and returns its path, with the number that the server appended if `mode`
-    /// is sequential. Its parent must exist; see [`create_containers`](Self::create_containers).
+    /// is sequential. The parent must exist; see [`create_containers`](Self::create_containers).
     ///
     /// # Errors
     /// [`ErrorKind::NodeExists`], [`ErrorKind::NoNode`] if the parent is missing; [`ErrorKind::InvalidArgument`] for
@@ -117,7 +117,7 @@ impl Client {
     }
 
     /// Creates the node and all missing nodes above it as containers, which the server removes once they are empty
-    /// again (as persistent nodes if the server does not support containers). Existing nodes are left unchanged.
+    /// again, or as persistent nodes if the server does not support containers. Existing nodes are left unchanged.
     ///
     /// # Errors
     /// [`ErrorKind::NoAuth`], [`ErrorKind::InvalidPath`]; [`ErrorKind::NoNode`] if the root that the connect string
@@ -138,7 +138,7 @@ impl Client {
                 Ok(_) => return Ok(()),
                 // A parent can be deleted between two steps.
                 Err(error) => {
-                    let again = |error: &Refusal| error.is_passing() || *error == Refusal::NoNode;
+                    let again = |error: &Refusal| error.is_transient() || *error == Refusal::NoNode;
                     retry.pause_after("create", path, error, again).await?;
                 }
             }
@@ -146,12 +146,12 @@ impl Client {
     }
 }
 
-/// Rejects version -1: ZooKeeper treats it as any version, so it would check nothing. Other negative numbers are valid:
-/// those of nodes that were written more than 2^31 times.
+/// Rejects version -1, which ZooKeeper treats as any version, so it would check nothing. Other negative versions are
+/// valid: nodes that were written more than 2^31 times have them.
 pub(crate) fn check_version(doing: &str, path: &str, version: Option<i32>) -> Result<(), Error> {
     match version {
         Some(-1) => {
-            let why = "version -1 means any version on the wire; give none for that";
+            let why = "on the wire, version -1 means any version; pass None for that";
             Err(Error::at(ErrorKind::InvalidArgument, doing, path, why))
         }
         _ => Ok(()),
@@ -170,7 +170,8 @@ impl<'a> Retry<'a> {
         Retry { core, started: core.clock.now(), attempt: 0 }
     }
 
-    /// Waits before the next attempt, or returns the error if it is final or the policy allows no more.
+    /// Waits before the next attempt, or returns the error if it may not be repeated or the policy allows no more
+    /// attempts.
     pub(super) async fn pause_after(
         &mut self,
         doing: &str,
@@ -186,18 +187,18 @@ impl<'a> Retry<'a> {
             return Err(failed);
         };
         let attempt = self.attempt;
-        tracing::debug!(event = "retrying", doing, path, attempt, ?delay, error = %failed, "trying again");
+        tracing::debug!(event = "retrying", doing, path, attempt, ?delay, error = %failed, "retrying");
         self.attempt += 1;
         tokio::time::sleep(delay).await;
         Ok(())
     }
 }
 
-/// The bytes of a request besides paths and data: its header, ACLs, lengths.
+/// The size of a request without its paths and data: its header, ACLs, lengths.
 const REQUEST_OVERHEAD: usize = 512;
 
 impl Core {
-    /// Refuses a request that is too large, as a server would close the whole connection.
+    /// Refuses a request that is too large, because a server would close the whole connection.
     pub(crate) fn check_size(&self, doing: &str, path: &str, bytes: usize) -> Result<(), Error> {
         let limit = self.config.max_request_bytes;
         let request = bytes + path.len() + REQUEST_OVERHEAD;
@@ -205,19 +206,19 @@ impl Core {
             return Ok(());
         }
         let why = format!(
-            "a request of about {request} bytes; servers take at most {limit} (their jute.maxbuffer; see \
+            "a request of about {request} bytes; servers accept at most {limit} (their jute.maxbuffer; see \
              ClientBuilder::max_request_bytes)"
         );
         Err(Error::at(ErrorKind::InvalidArgument, doing, path, why))
     }
 
-    /// Refuses data with which the request to create the node, or to write it, is too large.
+    /// Refuses data that makes the request to create or write the node too large.
     pub(crate) fn check_data(&self, doing: &str, path: &str, data: &[u8]) -> Result<(), Error> {
         let namespace = self.full_path(path).len().saturating_sub(path.len());
         self.check_size(doing, path, namespace + Acl::request_bytes(&self.config.acls) + data.len())
     }
 
-    /// Returns the current session, if one is connected within the connection timeout.
+    /// Returns the current session once it is connected. Fails if that takes longer than the connection timeout.
     pub(crate) async fn session_in_time(&self, doing: &str, path: &str) -> Result<Arc<Session>, Error> {
         let within = self.config.connection_timeout;
         match tokio::time::timeout(within, self.connected_session()).await {
@@ -252,7 +253,7 @@ impl Core {
                 Ok(Ok(value)) => return Ok(value),
                 Ok(Err(error)) => {
                     let error = self.with_root(&session, error).await;
-                    retry.pause_after(doing, path, error, Refusal::is_passing).await?;
+                    retry.pause_after(doing, path, error, Refusal::is_transient).await?;
                 }
                 Err(_) => {
                     let why = format!("no answer from {} within {within:?}", self.config.servers);
@@ -272,8 +273,8 @@ impl Core {
                 if ensured != Err(Refusal::NoAuth) {
                     return ensured;
                 }
-                // The servers look at the permission before they look whether the node exists. If they do not even tell
-                // that, it does.
+                // The servers check the permission before they check whether the node exists. If the client may not
+                // even ask that, the node exists.
                 match session.exists(&full).await {
                     Ok(Some(_)) | Err(Refusal::NoAuth) => Ok(()),
                     Ok(None) => ensured,
@@ -294,7 +295,7 @@ impl Core {
         self.answer_to_write(doing, path, request).await?.map_err(|error| write_failed(doing, path, error))
     }
 
-    /// As `write`. Returns the error of the request itself as the engine knows it.
+    /// Sends a write as [`write`](Self::write) does, but returns the engine's error for the request itself.
     pub(super) async fn answer_to_write<T: Send + 'static>(
         &self,
         doing: &'static str,
@@ -311,15 +312,15 @@ impl Core {
             match self.bounded(doing, path, request(&session, &full)).await? {
                 Ok(value) => return Ok(Ok(value)),
                 Err(error @ (Refusal::NotConnected | Refusal::Throttled)) => {
-                    retry.pause_after(doing, path, error, Refusal::is_passing).await?;
+                    retry.pause_after(doing, path, error, Refusal::is_transient).await?;
                 }
                 Err(error) => return Ok(Err(self.with_root(&session, error).await)),
             }
         }
     }
 
-    /// Returns the error of a request; [`Refusal::NoRoot`] instead of [`Refusal::NoNode`] if the root is missing that
-    /// the connect string names. Costs a request until that root was seen.
+    /// Returns the error of a request, but [`Refusal::NoRoot`] instead of [`Refusal::NoNode`] if the root that the
+    /// connect string names is missing. Costs a request until that root was seen.
     pub(crate) async fn with_root(&self, session: &Session, error: Refusal) -> Refusal {
         if error != Refusal::NoNode || self.has_seen_root.load(Ordering::Relaxed) {
             return error;
@@ -332,8 +333,8 @@ impl Core {
         error
     }
 
-    /// Returns an error if the root is missing that the connect string names: without it an empty tree is none. Costs a
-    /// request until that root was seen.
+    /// Returns an error if the root that the connect string names is missing, so that it is not taken for an empty
+    /// tree. Costs a request until that root was seen.
     pub(crate) async fn check_root(&self) -> Result<(), Error> {
         if self.has_seen_root.load(Ordering::Relaxed) {
             return Ok(());
@@ -346,8 +347,8 @@ impl Core {
         Ok(())
     }
 
-    /// Waits for the answer to a write no longer than the connection timeout. After that a task keeps waiting, so that
-    /// the outcome is at least logged.
+    /// Waits for the answer to a write, but no longer than the connection timeout. After that a task waits for the
+    /// answer and logs the outcome.
     pub(crate) async fn bounded<T: Send + 'static>(
         &self,
         doing: &'static str,
@@ -360,31 +361,25 @@ impl Core {
         let late = path.to_owned();
         self.runtime.spawn(async move {
             let outcome = answer.await.map(drop);
-            tracing::warn!(
-                event = "late_outcome",
-                doing,
-                path = late,
-                ?outcome,
-                "a write that was given up has an outcome"
-            );
+            tracing::warn!(event = "late_outcome", doing, path = late, ?outcome, "late answer to a write");
         });
         Err(outcome_unknown(doing, path))
     }
 }
 
-/// What is added to an error if a write was answered, but the answer does not say whether it was carried out.
+/// The text that is appended to an error if the answer to a write does not say whether it was carried out.
 pub(crate) const MAYBE_DONE: &str = "; the write may have been carried out";
 
-/// The error of a write that was handed over.
+/// Returns the error of a write that was handed over.
 pub(crate) fn write_failed(doing: &str, path: &str, error: Refusal) -> Error {
     match error {
         Refusal::ConnectionLoss | Refusal::SessionEnded => outcome_unknown(doing, path),
-        error if error.leaves_outcome_unknown() => Error::from_engine(doing, path, error).in_doubt(MAYBE_DONE),
+        error if error.leaves_outcome_unknown() => Error::from_engine(doing, path, error).outcome_unknown(MAYBE_DONE),
         error => Error::from_engine(doing, path, error),
     }
 }
 
 pub(crate) fn outcome_unknown(doing: &str, path: &str) -> Error {
-    let why = "handed over, but no answer came; it may or may not have happened, so read before trying again";
+    let why = "handed over, but no answer arrived; it may or may not have been carried out, so read before you retry";
     Error::at(ErrorKind::OutcomeUnknown, doing, path, why)
 }

@@ -1,4 +1,4 @@
-//! A node that this client owns, from the moment its create is handed over. It is deleted in every case.
+//! A node that this client owns, from the moment at which its create is handed over. It is deleted in every case.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use super::session::Session;
 use crate::engine::{self, Watch};
 use crate::util::path::split;
 
-/// The duty to delete one node. A drop hands the delete over at once, if there is a connection, and leaves the rest to
+/// Owns one node and deletes it. A drop hands the delete over at once, if there is a connection, and leaves the rest to
 /// the janitor.
 #[derive(Debug)]
 pub(crate) struct OwnedNode {
@@ -20,15 +20,16 @@ pub(crate) struct OwnedNode {
     watch: Option<Watch>,
     restart_counter: Option<i64>,
     janitor: mpsc::UnboundedSender<Deletion>,
-    duty: bool,
+    /// Whether the node may still exist and must be deleted.
+    must_delete: bool,
     /// The server refused to delete it.
     refused: bool,
-    /// Dropped when the duty ends.
+    /// Dropped when the node is gone.
     done: Option<oneshot::Sender<()>>,
 }
 
 impl OwnedNode {
-    /// Takes on a node whose create is about to be handed over.
+    /// Takes ownership of a node whose create is about to be handed over.
     pub(crate) fn expected(
         session: &Arc<Session>,
         janitor: &mpsc::UnboundedSender<Deletion>,
@@ -38,7 +39,7 @@ impl OwnedNode {
         Self::of(session, janitor, DeletionTarget::Prefix { dir: Arc::clone(dir), prefix })
     }
 
-    /// Takes on what `target` names.
+    /// Takes ownership of the node that `target` names.
     pub(crate) fn of(
         session: &Arc<Session>,
         janitor: &mpsc::UnboundedSender<Deletion>,
@@ -51,7 +52,7 @@ impl OwnedNode {
             watch: None,
             restart_counter: None,
             janitor,
-            duty: true,
+            must_delete: true,
             refused: false,
             done: None,
         }
@@ -80,13 +81,13 @@ impl OwnedNode {
         &mut self.watch
     }
 
-    /// Has the directory deleted with the node, if no other node is in it and the transaction `made` created it: its
-    /// counter is nearly exhausted.
+    /// Deletes the directory after the node, if no other node is in it and the transaction `made` created it. Called if
+    /// the directory's counter is nearly exhausted.
     pub(crate) fn set_restart_counter(&mut self, made: Option<i64>) {
         self.restart_counter = made;
     }
 
-    /// Leaves the node to the janitor. Returns its name, and a receiver that resolves when it is gone.
+    /// Leaves the node to the janitor. Returns its name, and a receiver that resolves when the node is gone.
     pub(crate) fn leave_behind(mut self) -> (String, oneshot::Receiver<()>) {
         let (done, gone) = oneshot::channel();
         self.done = Some(done);
@@ -94,32 +95,29 @@ impl OwnedNode {
     }
 
     /// Returns what is to be deleted.
-    #[cfg(feature = "persistent-node")]
     pub(crate) fn target(&self) -> &DeletionTarget {
         &self.target
     }
 
-    /// Ends the duty here. Returns what is to be deleted, for a duty through another session.
-    #[cfg(feature = "persistent-node")]
+    /// Gives up the node without deleting it. Returns what is to be deleted, for a delete through another session.
     pub(crate) fn into_target(mut self) -> DeletionTarget {
-        self.duty = false;
+        self.must_delete = false;
         self.target.clone()
     }
 
     /// Returns the id of the session that the node is deleted through.
-    #[cfg(feature = "persistent-node")]
     pub(crate) fn session_id(&self) -> i64 {
         self.session.id()
     }
 
-    /// Ends the duty: the node was never created, or is known to be gone.
+    /// Deletes nothing, because the node was never created, or is known to be gone.
     pub(crate) fn gone(mut self) {
-        self.duty = false;
+        self.must_delete = false;
     }
 
     /// Deletes the node and waits until the server has done so. Fails if the session ends first or the server refuses;
-    /// a drop then leaves the node to the janitor. `handed` is the first attempt, if it was handed over already; one
-    /// for another node does not count.
+    /// a drop then leaves the node to the janitor. `handed` is the first attempt, if it was already handed over; it is
+    /// ignored if it is for another node.
     pub(crate) async fn delete(&mut self, handed: Option<HandedOver>) -> Result<(), engine::Error> {
         let mut handed = handed.filter(|handed| self.path() == Some(handed.path()));
         loop {
@@ -133,7 +131,7 @@ impl OwnedNode {
             };
             match outcome {
                 Ok(None) => {
-                    self.duty = false;
+                    self.must_delete = false;
                     if let Some(made) = self.restart_counter {
                         self.target.delete_directory(&self.session, made).await;
                     }
@@ -141,11 +139,11 @@ impl OwnedNode {
                 }
                 Ok(Some(found)) => self.target = found,
                 Err(error) => {
-                    if let Err(refused) = self.session.outlast(error, connection).await {
+                    if let Err(refused) = self.session.wait_if_transient(error, connection).await {
                         // The janitor retries with growing delays.
                         self.refused = true;
-                        // The children belong to other clients, who may delete all of it.
-                        self.duty = refused != engine::Error::NotEmpty;
+                        // The children belong to other clients, which may delete all of it.
+                        self.must_delete = refused != engine::Error::NotEmpty;
                         return Err(refused);
                     }
                 }
@@ -156,8 +154,8 @@ impl OwnedNode {
 
 impl Drop for OwnedNode {
     fn drop(&mut self) {
-        if self.duty {
-            // At once, and not later by the janitor: the next create of this session must not queue behind the node.
+        if self.must_delete {
+            // At once, not later by the janitor: the next create of this session must not queue behind the node.
             let handed = match &self.target {
                 DeletionTarget::Path(path) if !self.refused => HandedOver::delete(&self.session, path),
                 _ => None,
@@ -170,7 +168,7 @@ impl Drop for OwnedNode {
                 restart_counter: self.restart_counter,
                 done: self.done.take(),
             };
-            // The janitor ends only when the client is closed, and then the node is deleted too.
+            // The janitor ends only when the client is closed, and then the session's nodes are deleted too.
             let _ = self.janitor.send(job);
         }
     }
@@ -186,7 +184,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn the_delete_of_another_node_does_not_count() {
         let server = TestingServer::start();
-        let client = Client::builder_for(&server).connect().await.expect("a client");
+        let client = Client::builder_for_testing(&server).connect().await.expect("a client");
         let core = client.core();
         let session = core.connected_session().await.expect("a session");
         for path in ["/one", "/two"] {

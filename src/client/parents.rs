@@ -9,10 +9,11 @@ use crate::util::mutex::{Mutex, MutexGuard};
 use crate::util::path::{ancestors, split};
 use crate::util::znode::{Acl, CreateMode};
 
-/// The most directories that are remembered: the latest ones.
+/// How many directories are remembered at most: the latest ones.
 const MOST_MADE: usize = 1024;
 
-/// Directories that this client has created, and by which transaction. It deletes no others.
+/// The directories that this client has created, each with the transaction. To restart a counter, it deletes only
+/// these.
 #[derive(Debug, Default)]
 pub(crate) struct Made(Mutex<VecDeque<(Arc<str>, i64)>>);
 
@@ -36,30 +37,35 @@ impl Made {
     }
 }
 
-/// Creates `dir` and the missing directories above it as containers, which the server removes when they are empty; as
-/// persistent nodes if it does not support containers. Walks up no further than the first directory that exists, so no
-/// permission is needed above it. Returns the transaction that created `dir`, unless `dir` existed.
+/// Creates `dir` and the missing directories above it as containers, which the server removes when they are empty, or
+/// as persistent nodes if it does not support containers. Walks up no further than the first directory that exists, so
+/// no permission is needed above it. Returns the transaction that created `dir`, unless `dir` existed.
 pub(crate) async fn create(session: &Arc<Session>, dir: &str, acls: &[Acl]) -> Result<Option<i64>, engine::Error> {
     create_as(CreateMode::Container, session, dir, acls).await
 }
 
-/// As [`create`], but all missing directories are persistent: for a counter that must not restart, or data that must
+/// Like [`create`], but it is no error if a directory is deleted between two steps: the caller's next request, which
+/// needs `dir`, shows whether it exists.
+pub(crate) async fn try_create(session: &Arc<Session>, dir: &str, acls: &[Acl]) -> Result<Option<i64>, engine::Error> {
+    match create(session, dir, acls).await {
+        Err(engine::Error::NoNode) => Ok(None),
+        outcome => outcome,
+    }
+}
+
+/// Like [`create`], but all missing directories are persistent: for a counter that must not restart, or data that must
 /// stay.
 pub(crate) async fn create_persistent(session: &Arc<Session>, dir: &str, acls: &[Acl]) -> Result<(), engine::Error> {
     create_as(CreateMode::Persistent, session, dir, acls).await.map(drop)
 }
 
 /// Ensures that `path` exists: as a persistent node with this data, if it is missing. Missing directories above it
-/// become containers, as in Curator. May be repeated after a lost answer.
+/// become containers, as in Curator. It is harmless to repeat after a lost answer.
 pub(crate) async fn ensure(session: &Arc<Session>, path: &str, data: &[u8], acls: &[Acl]) -> Result<(), engine::Error> {
     loop {
         match session.create(path, data, CreateMode::Persistent, acls).await {
             Ok(_) | Err(engine::Error::NodeExists) => return Ok(()),
-            Err(engine::Error::NoNode) => match create(session, split(path).0, acls).await {
-                // A parent can be deleted between two steps.
-                Ok(_) | Err(engine::Error::NoNode) => {}
-                Err(error) => return Err(error),
-            },
+            Err(engine::Error::NoNode) => drop(try_create(session, split(path).0, acls).await?),
             Err(error) => return Err(error),
         }
     }

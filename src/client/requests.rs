@@ -20,7 +20,7 @@ pub(crate) enum Request {
     List,
     Multi,
     Sync,
-    /// The syncs (or multis) that keep the lease.
+    /// The syncs (or multis) that extend the lease.
     Heartbeat,
 }
 
@@ -28,7 +28,6 @@ const KINDS: usize = 9;
 
 impl Request {
     /// Returns its name, for the metrics.
-    #[cfg_attr(not(feature = "metrics"), allow(dead_code))]
     fn name(self) -> &'static str {
         match self {
             Request::Create => "create",
@@ -48,7 +47,6 @@ impl Request {
 #[derive(Debug)]
 pub(crate) struct RequestLog {
     counts: [AtomicU64; KINDS],
-    #[cfg_attr(not(feature = "metrics"), allow(dead_code))]
     meter: Arc<Meter>,
 }
 
@@ -57,8 +55,8 @@ impl RequestLog {
         RequestLog { counts: Default::default(), meter: Arc::clone(meter) }
     }
 
-    /// Counts a request that was just handed over. Returns its reply.
-    pub(crate) fn follow<T: 'static>(&self, request: Request, reply: Reply<T>) -> Reply<T> {
+    /// Counts a request that was just handed over, and returns its reply.
+    pub(crate) fn record<T: 'static>(&self, request: Request, reply: Reply<T>) -> Reply<T> {
         self.counts[request as usize].fetch_add(1, Ordering::Relaxed);
         #[cfg(feature = "metrics")]
         let reply = measured(Arc::clone(&self.meter), request, reply);
@@ -81,7 +79,7 @@ impl RequestLog {
     }
 }
 
-/// Returns the reply, and records how long it takes. One that is dropped is not recorded.
+/// Returns a reply that records how long it takes. A reply that is dropped is not recorded.
 #[cfg(feature = "metrics")]
 fn measured<T: 'static>(meter: Arc<Meter>, request: Request, reply: Reply<T>) -> Reply<T> {
     let began = tokio::time::Instant::now();
@@ -96,8 +94,8 @@ fn measured<T: 'static>(meter: Arc<Meter>, request: Request, reply: Reply<T>) ->
     })
 }
 
-/// How many requests a client has handed to its connection since it was built. A session costs its heartbeats; recipes
-/// and callers send everything else.
+/// How many requests a client has handed to its connection since it was built. The session itself sends only
+/// heartbeats; recipes and callers send everything else.
 ///
 /// ```no_run
 /// # async fn example(client: zookeeper_recipes::Client)
@@ -129,7 +127,7 @@ pub struct RequestCounts {
     pub multis: u64,
     /// Syncs before a read that must not be stale.
     pub syncs: u64,
-    /// Requests that keep the lease of the session: about six per session timeout while a recipe is in use.
+    /// Requests that extend the lease of the session: about six per session timeout while a recipe is in use.
     pub heartbeats: u64,
 }
 

@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 use std::thread;
+use std::time::Duration;
 
-#[cfg(feature = "testing")]
 use futures::future::BoxFuture;
 use tokio::runtime::Handle;
+use tokio::sync::oneshot;
 
 use super::error::{Error, ErrorKind};
 use crate::engine;
 
-/// Runs tasks in place of tokio: a simulated process does.
-#[cfg(feature = "testing")]
+/// Runs tasks instead of tokio, as a simulated process does.
 pub(crate) trait Spawn: std::any::Any + std::fmt::Debug + Send + Sync {
     fn spawn(&self, task: BoxFuture<'static, ()>);
 }
@@ -20,7 +20,6 @@ pub(crate) trait Spawn: std::any::Any + std::fmt::Debug + Send + Sync {
 #[derive(Debug, Clone)]
 enum Spawner {
     Tokio(Handle),
-    #[cfg(feature = "testing")]
     Simulated(Arc<dyn Spawn>),
 }
 
@@ -28,13 +27,12 @@ impl Spawner {
     fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         match self {
             Spawner::Tokio(handle) => drop(handle.spawn(task)),
-            #[cfg(feature = "testing")]
             Spawner::Simulated(process) => process.spawn(Box::pin(task)),
         }
     }
 }
 
-/// The runtime of the caller, and the one that keeps the session alive: the same one, or a thread of its own.
+/// The runtime of the caller, and the runtime that keeps the session alive: the same one, or one on its own thread.
 #[derive(Debug, Clone)]
 pub(crate) struct Runtime {
     user: Spawner,
@@ -42,7 +40,7 @@ pub(crate) struct Runtime {
 }
 
 impl Runtime {
-    /// Returns the runtime that this is called on, for both.
+    /// Uses the runtime on which this is called for both.
     pub(crate) fn shared() -> Result<Self, Error> {
         let user = Handle::try_current()
             .map_err(|_| Error::new(ErrorKind::InvalidArgument, "a client must be connected inside a tokio runtime"))?;
@@ -50,8 +48,8 @@ impl Runtime {
         Ok(Runtime { system: user.clone(), user })
     }
 
-    /// Starts a thread of its own for session, heartbeat and janitor, so that a caller who blocks the runtime keeps the
-    /// session. The thread ends when `until` resolves.
+    /// Starts a separate thread for session, heartbeat and janitor, so that a caller that blocks its runtime does not
+    /// lose the session. The thread ends when `until` resolves.
     pub(crate) fn dedicated(until: impl Future<Output = ()> + Send + 'static) -> Result<Self, Error> {
         let user = Runtime::shared()?.user;
         let failed =
@@ -65,21 +63,20 @@ impl Runtime {
         Ok(Runtime { user, system })
     }
 
-    /// Returns a simulated process, for both.
-    #[cfg(feature = "testing")]
+    /// Uses a simulated process for both.
     pub(crate) fn simulated(process: impl Spawn) -> Self {
         let user = Spawner::Simulated(Arc::new(process));
         Runtime { system: user.clone(), user }
     }
 
-    /// Runs the driver of a simulation on the runtime this is called on. Returns what that runtime lacks, if it cannot.
-    #[cfg(feature = "testing")]
+    /// Runs the driver of a simulation on the runtime on which this is called. Returns what that runtime lacks if it
+    /// cannot run it.
     pub(crate) fn host(driver: BoxFuture<'static, ()>) -> Result<(), &'static str> {
         let no_runtime = "there is no tokio runtime here; call it inside one: in a #[tokio::test] or #[tokio::main] \
                           function, in Runtime::block_on, or after Runtime::enter";
         let handle = Handle::try_current().map_err(|_| no_runtime)?;
-        // There is no other way to ask. tokio's own panic says the same, but not where it was called.
-        let has_timers = std::panic::catch_unwind(|| drop(tokio::time::sleep(std::time::Duration::ZERO))).is_ok();
+        // There is no other way to find out. tokio's own panic has the same reason, but not the place of the call.
+        let has_timers = std::panic::catch_unwind(|| drop(tokio::time::sleep(Duration::ZERO))).is_ok();
         if !has_timers {
             return Err("the tokio runtime here has no timers; build it with enable_time() or enable_all()");
         }
@@ -88,7 +85,6 @@ impl Runtime {
     }
 
     /// Returns the simulated process, if it is one of this type.
-    #[cfg(feature = "testing")]
     pub(crate) fn process<P: Spawn>(&self) -> Option<&P> {
         match &self.user {
             Spawner::Simulated(process) => {
@@ -109,7 +105,21 @@ impl Runtime {
         self.system.spawn(task);
     }
 
-    /// As [`spawn_system`](Self::spawn_system), for the layer below.
+    /// Waits on the runtime of the session, so the caller needs no timers of its own. Returns false, at once, if that
+    /// runtime has ended.
+    pub(crate) async fn sleep(&self, duration: Duration) -> bool {
+        let (mut over, slept) = oneshot::channel();
+        self.spawn_system(async move {
+            tokio::select! {
+                biased;
+                () = over.closed() => {}
+                () = tokio::time::sleep(duration) => drop(over.send(())),
+            }
+        });
+        slept.await.is_ok()
+    }
+
+    /// Returns [`spawn_system`](Self::spawn_system) as a function, for the engine.
     pub(crate) fn system_spawner(&self) -> engine::Spawner {
         let system = self.system.clone();
         Arc::new(move |task| system.spawn(task))

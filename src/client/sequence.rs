@@ -1,4 +1,4 @@
-//! The numbers of a writer's transactions. The writer has a node for each session, which shows which transactions were
+//! The numbers of a writer's transactions. In each session the writer has a node that shows which transactions were
 //! carried out.
 
 use std::sync::Arc;
@@ -11,13 +11,13 @@ use crate::engine::{self, Op};
 use crate::util::path::join;
 use crate::util::znode::CreateMode;
 
-/// The number of transactions after which a new node is used: the version of a node counts them, and has 31 bits.
+/// How many transactions use the same node: the node's version counts them, and has 31 bits.
 const MOST_NUMBERS: i32 = 1 << 30;
 
 /// The data of the node once a transaction is carried out.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Ticket {
-    /// The version that the transaction gives the node: it is carried out only after the one before.
+    /// The version that the transaction gives the node. The transaction is carried out only after the previous one.
     pub(crate) number: i32,
     /// Never used twice at one node, so it identifies the transaction.
     id: u64,
@@ -42,8 +42,8 @@ pub(crate) struct Sequence {
 }
 
 impl Sequence {
-    /// Creates the node in `dir`, which is created as a persistent node if it is missing. The error is a temporary one
-    /// only if the session is over.
+    /// Creates the node in `dir`, which is created as a persistent node if it is missing. The error is transient only
+    /// if the session is over.
     pub(crate) async fn create(core: &Core, session: &Arc<Session>, dir: &str) -> Result<Self, engine::Error> {
         let uuid = core.random.uuid().to_string();
         let path: Arc<str> = join(dir, &uuid).into();
@@ -52,14 +52,14 @@ impl Sequence {
         let create = || async {
             loop {
                 match session.create(&path, &first.to_bytes(), CreateMode::Ephemeral, acls).await {
-                    // With this name it can only be ours, from an attempt whose answer was lost.
+                    // A node with this name can only be ours, from an attempt whose answer was lost.
                     Ok(_) | Err(engine::Error::NodeExists) => return Ok(()),
                     Err(engine::Error::NoNode) => parents::ensure(session, dir, &[], acls).await?,
                     Err(error) => return Err(error),
                 }
             }
         };
-        if let Err(error) = session.retry_while_passing(create).await {
+        if let Err(error) = session.retry_while_transient(create).await {
             if !error.leaves_outcome_unknown() {
                 node.gone();
             }
@@ -81,8 +81,8 @@ impl Sequence {
         (number <= MOST_NUMBERS).then_some(Ticket { number, id: self.last_id })
     }
 
-    /// Returns the step that numbers a transaction. It is refused if the transaction before was not carried out, or if
-    /// this one was already.
+    /// Returns the step that numbers a transaction. The servers refuse it if the previous transaction was not carried
+    /// out, or if this one already was.
     pub(crate) fn step(&self, ticket: Ticket) -> Op {
         let version = Some(ticket.number - 1);
         Op::SetData { path: self.path.to_string(), data: ticket.to_bytes(), version }
@@ -93,18 +93,17 @@ impl Sequence {
         self.carried_out = ticket;
     }
 
-    /// Reads the number of the last transaction that was carried out so far; `sent` are those that may have been.
-    /// `None` if that cannot be known: the session is over, or the node is deleted or shows a transaction that is none
-    /// of these.
+    /// Reads the number of the last transaction that was carried out so far. `sent` are the transactions that may have
+    /// been carried out. Returns `None` if that cannot be known: the session is over, or the node is deleted or
+    /// shows an unknown transaction.
     pub(crate) async fn read(&mut self, sent: &[Ticket]) -> Option<i32> {
         let (session, node) = (&self.session, &*self.path);
         // After a sync, because a lagging server may not know the last transactions.
-        let (data, stat) = match session.retry_while_passing(|| session.get_data_synced(node)).await {
+        let (data, stat) = match session.retry_while_transient(|| session.get_data_synced(node)).await {
             Ok(read) => read,
             Err(engine::Error::SessionEnded) => return None,
-            Err(failed) => {
-                let error = failed;
-                tracing::warn!(event = "number_unreadable", node, ?error, "a writer cannot see what it has written");
+            Err(error) => {
+                tracing::warn!(event = "number_unreadable", node, ?error, "a writer cannot read its own node");
                 return None;
             }
         };
@@ -112,13 +111,13 @@ impl Sequence {
         let last = known.find(|ticket| ticket.number == stat.version && ticket.to_bytes() == data);
         if last.is_none() {
             let number = stat.version;
-            tracing::warn!(event = "foreign_transaction", node, number, "a writer's node was written by others");
+            tracing::warn!(event = "foreign_transaction", node, number, "another client has written a writer's node");
         }
         self.confirm(last?);
         Some(stat.version)
     }
 
-    /// Deletes the node and waits until the server has deleted it, or its session is over.
+    /// Deletes the node. Waits until the server has deleted it, or the session is over.
     pub(crate) async fn end(mut self) {
         // If the node cannot be deleted now, the janitor deletes it.
         let _ = self.node.delete(None).await;

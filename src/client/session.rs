@@ -8,6 +8,7 @@ use tokio::sync::watch;
 
 use super::lease::{Grant, Lease};
 use super::requests::{Request, RequestLog};
+use super::runtime::Runtime;
 use crate::engine::{self, ManyRead, Multi, Op, PersistentWatch, Reply, Watch, WatchMode};
 use crate::util::random::Random;
 use crate::util::znode::{Acl, CreateMode, Stat};
@@ -22,7 +23,7 @@ pub(crate) enum Condition {
     Connected(u64),
     /// Disconnected, or past its lease; it may recover.
     Suspended,
-    /// Ended for good.
+    /// Ended permanently.
     Ended(EndReason),
 }
 
@@ -33,7 +34,7 @@ pub(crate) enum EndReason {
     Expired,
     /// The client had no contact for so long that the servers must have expired it, or it ended for no given reason.
     GivenUp,
-    /// The servers opened another session in its place, as those do that resume none. Its nodes remain until they
+    /// The servers opened another session instead, as servers do that cannot resume one. Its nodes remain until they
     /// expire it.
     Replaced,
     /// The server refused the credentials; its nodes may remain until the server expires it.
@@ -62,16 +63,23 @@ pub(crate) struct Session {
     lease: Arc<Lease>,
     condition: watch::Sender<Condition>,
     log: Arc<RequestLog>,
+    runtime: Runtime,
     contenders: AtomicUsize,
 }
 
 impl Session {
-    pub(crate) fn new(engine: Arc<engine::Session>, lease: Arc<Lease>, log: Arc<RequestLog>) -> Self {
+    pub(crate) fn new(
+        engine: Arc<engine::Session>,
+        lease: Arc<Lease>,
+        log: &Arc<RequestLog>,
+        runtime: &Runtime,
+    ) -> Self {
         Session {
             engine,
             lease,
             condition: watch::Sender::new(Condition::Connected(0)),
-            log,
+            log: Arc::clone(log),
+            runtime: runtime.clone(),
             contenders: AtomicUsize::new(0),
         }
     }
@@ -80,7 +88,7 @@ impl Session {
         self.engine.id()
     }
 
-    /// Returns the latest transaction that an answer to this session has named.
+    /// Returns the id of the latest transaction that an answer to this session has named.
     pub(crate) fn latest_zxid(&self) -> i64 {
         self.engine.latest_zxid()
     }
@@ -120,7 +128,7 @@ impl Session {
         self.engine.close()
     }
 
-    /// Hands over several requests, which leave in one write if the connection has nothing else to send.
+    /// Hands over several requests. If the connection has nothing else to send, they leave in one write.
     pub(crate) fn together<T>(&self, hand_over: impl FnOnce() -> T) -> T {
         let _corked = Corked::new(&self.engine);
         hand_over()
@@ -128,9 +136,9 @@ impl Session {
 
     /// Waits until the session is connected; returns the reason if it has ended instead.
     ///
-    /// A connection counts once a quorum has confirmed it. The lease knows of a loss at once, the condition a moment
-    /// later. Without a check of the lease, a request could leave on the next connection before that is confirmed, and
-    /// a deposed leader could answer it.
+    /// A connection counts once a quorum has confirmed it. The lease records a loss at once, the condition a moment
+    /// later. If this did not check the lease too, a request could leave on the next connection before a quorum has
+    /// confirmed it, and a deposed leader could answer it.
     pub(crate) async fn connected(&self) -> Result<u64, EndReason> {
         let mut conditions = self.conditions();
         loop {
@@ -146,9 +154,9 @@ impl Session {
         }
     }
 
-    /// As [`connected`](Self::connected), and also waits until the lease is valid. A process that was paused past the
-    /// end of its session does not know that yet, nor that its connection is dead.
-    pub(crate) async fn proven(&self) -> Result<u64, EndReason> {
+    /// Waits as [`connected`](Self::connected) does, and also until the lease is valid. A process that was paused past
+    /// the end of its session does not know yet that the session is over and the connection dead.
+    pub(crate) async fn connected_with_lease(&self) -> Result<u64, EndReason> {
         let mut conditions = self.conditions();
         loop {
             // Created before the lease is read, so no extension is missed.
@@ -166,48 +174,84 @@ impl Session {
         }
     }
 
-    /// Waits, after a request failed because of the connection, until a retry makes sense.
-    pub(crate) async fn connected_after_loss(&self, connection: u64) -> Result<u64, EndReason> {
-        self.loss_known(connection).await;
+    /// Waits until the session's condition no longer shows this connection: it is lost, or may be.
+    pub(crate) async fn disconnected(&self, connection: u64) {
+        // The sender is in the session.
+        let _ = self.conditions().wait_for(|condition| *condition != Condition::Connected(connection)).await;
+    }
+
+    /// Waits until the session has ended.
+    pub(crate) async fn ended(&self) {
+        let _ = self.conditions().wait_for(|condition| matches!(condition, Condition::Ended(_))).await;
+    }
+
+    /// Waits until a watch that was set on this connection fires, or the connection may be lost, and the watch with it.
+    pub(crate) async fn changed(&self, watch: Watch, connection: u64) {
+        tokio::select! {
+            biased;
+            _ = watch => {}
+            () = self.disconnected(connection) => {}
+        }
+    }
+
+    /// Waits until a retry makes sense, after a request on `connection` failed because of the connection.
+    pub(crate) async fn wait_to_reconnect(&self, connection: u64) -> Result<u64, EndReason> {
+        self.wait_for_disconnect(connection).await;
         self.connected().await
     }
 
-    /// Waits, after a request failed because of the connection, until the session's condition shows the loss, which
-    /// takes a moment.
-    pub(crate) async fn loss_known(&self, connection: u64) {
-        let mut conditions = self.conditions();
-        let changed = conditions.wait_for(|condition| *condition != Condition::Connected(connection));
-        // A server that cuts off a single request (too large, overloaded) may leave the condition unchanged.
-        let _ = tokio::time::timeout(self.lease.tick(), changed).await;
+    /// Waits until the session's condition shows the loss of `connection`, on which a request has failed. This takes a
+    /// moment; it waits for at most a tick.
+    pub(crate) async fn wait_for_disconnect(&self, connection: u64) {
+        // A server that rejects a single request (too large, overloaded) may leave the condition unchanged.
+        tokio::select! {
+            biased;
+            () = self.disconnected(connection) => {}
+            has_slept = self.sleep(self.lease.tick()) => {
+                if !has_slept {
+                    // Without its runtime the session is about to end.
+                    self.disconnected(connection).await;
+                }
+            }
+        }
     }
 
-    /// Runs `attempt` while there is a connection, until it succeeds or fails for good. After a passing error it is run
-    /// again, once there is a connection after the one that was lost. Returns [`engine::Error::SessionEnded`] if the
-    /// session ends first; no other error that it returns is a passing one.
-    pub(crate) async fn retry_while_passing<T, Fut>(&self, mut attempt: impl FnMut() -> Fut) -> Result<T, engine::Error>
+    /// See [`Runtime::sleep`].
+    pub(crate) async fn sleep(&self, duration: Duration) -> bool {
+        self.runtime.sleep(duration).await
+    }
+
+    /// Runs `attempt` while there is a connection, until it succeeds or fails with an error that is not transient.
+    /// After a transient error it runs again once the loss is known, or after a tick if the connection stays. Returns
+    /// [`engine::Error::SessionEnded`] if the session ends first; no other error that it returns is transient.
+    pub(crate) async fn retry_while_transient<T, Fut>(
+        &self,
+        mut attempt: impl FnMut() -> Fut,
+    ) -> Result<T, engine::Error>
     where
         Fut: Future<Output = Result<T, engine::Error>>,
     {
         loop {
             let Ok(connection) = self.connected().await else { return Err(engine::Error::SessionEnded) };
             match attempt().await {
-                Err(error) => self.outlast(error, connection).await?,
+                Err(error) => self.wait_if_transient(error, connection).await?,
                 outcome => return outcome,
             }
         }
     }
 
-    /// Waits, after this error on this connection, until a retry makes sense, for the cases that
-    /// [`connected`](Self::connected) does not cover. Returns the error if it is not a passing one.
-    pub(crate) async fn outlast(&self, error: engine::Error, connection: u64) -> Result<(), engine::Error> {
-        if !error.is_passing() {
+    /// Waits until the session's condition shows the loss of `connection`, for at most a tick, if `error` is transient;
+    /// otherwise returns the error. The caller then calls [`connected`](Self::connected) before it retries.
+    pub(crate) async fn wait_if_transient(&self, error: engine::Error, connection: u64) -> Result<(), engine::Error> {
+        if !error.is_transient() {
             return Err(error);
         }
-        self.loss_known(connection).await;
+        self.wait_for_disconnect(connection).await;
         Ok(())
     }
 
-    /// Counts one more contender or cache of this session: after a reconnect they do not all send requests at once.
+    /// Counts one more contender or cache of this session. The count sets how far [`spread_out`](Self::spread_out)
+    /// spreads their requests after a reconnect.
     pub(crate) fn contender(self: &Arc<Self>) -> Contending {
         self.contenders.fetch_add(1, Ordering::Relaxed);
         Contending(Arc::clone(self))
@@ -217,20 +261,21 @@ impl Session {
         self.contenders.load(Ordering::Relaxed)
     }
 
-    /// Waits for a random time: after a reconnect, a hundred contenders take 50 ms. One alone does not wait.
+    /// Waits for a random time, so that not all contenders send requests at once after a reconnect: a hundred of them
+    /// take 50 ms. A single one does not wait.
     pub(crate) async fn spread_out(&self, random: &Random) {
         let contenders = self.contenders();
         if contenders > 1 {
             let spread = SPREAD * u32::try_from(contenders).unwrap_or(u32::MAX);
-            tokio::time::sleep(spread.mul_f64(random.unit())).await;
+            self.sleep(spread.mul_f64(random.unit())).await;
         }
     }
 
-    /// Sends what extends the lease: a sync, or, when only a quorum's answer is proof, a transaction that changes
-    /// nothing.
+    /// Sends the request that extends the lease: a sync, or a transaction that changes nothing when only a quorum's
+    /// answer is proof.
     pub(crate) fn heartbeat(&self) -> Reply<()> {
         if !self.lease.needs_quorum() {
-            return self.log.follow(Request::Heartbeat, self.engine.sync("/"));
+            return self.log.record(Request::Heartbeat, self.engine.sync("/"));
         }
         let reply = self.engine.multi(vec![Op::Check { path: "/".to_owned(), version: None }]);
         let outcome = async move {
@@ -240,32 +285,33 @@ impl Session {
                 _ => Ok(()),
             }
         };
-        self.log.follow(Request::Heartbeat, Box::pin(outcome))
+        self.log.record(Request::Heartbeat, Box::pin(outcome))
     }
 
     pub(crate) fn create(&self, path: &str, data: &[u8], mode: CreateMode, acls: &[Acl]) -> Reply<(String, Stat)> {
-        self.log.follow(Request::Create, self.engine.create(path, data, mode, acls))
+        self.log.record(Request::Create, self.engine.create(path, data, mode, acls))
     }
 
     pub(crate) fn delete(&self, path: &str, version: Option<i32>) -> Reply<()> {
-        self.log.follow(Request::Delete, self.engine.delete(path, version))
+        self.log.record(Request::Delete, self.engine.delete(path, version))
     }
 
     pub(crate) fn exists(&self, path: &str) -> Reply<Option<Stat>> {
-        self.log.follow(Request::Read, self.engine.exists(path))
+        self.log.record(Request::Read, self.engine.exists(path))
     }
 
     pub(crate) fn watch_exists(&self, path: &str) -> Reply<(Option<Stat>, Watch)> {
-        self.log.follow(Request::Watch, self.engine.watch_exists(path))
+        self.log.record(Request::Watch, self.engine.watch_exists(path))
     }
 
     pub(crate) fn get_data(&self, path: &str) -> Reply<(Vec<u8>, Stat)> {
-        self.log.follow(Request::Read, self.engine.get_data(path))
+        self.log.record(Request::Read, self.engine.get_data(path))
     }
 
-    /// Reads many nodes in one request; each may fail by itself. Servers know it since 3.6, as persistent watches.
+    /// Reads many nodes in one request; each read may fail by itself. Servers support this since 3.6, the version that
+    /// also brought persistent watches.
     pub(crate) fn get_many(&self, paths: &[String]) -> Reply<ManyRead> {
-        self.log.follow(Request::Read, self.engine.get_many(paths))
+        self.log.record(Request::Read, self.engine.get_many(paths))
     }
 
     /// Reads the data of a node as the ensemble knows it: after a sync, because a server may lag.
@@ -276,35 +322,35 @@ impl Session {
     }
 
     pub(crate) fn watch_data(&self, path: &str) -> Reply<(Vec<u8>, Stat, Watch)> {
-        self.log.follow(Request::Watch, self.engine.watch_data(path))
+        self.log.record(Request::Watch, self.engine.watch_data(path))
     }
 
     pub(crate) fn set_data(&self, path: &str, data: &[u8], version: Option<i32>) -> Reply<Stat> {
-        self.log.follow(Request::SetData, self.engine.set_data(path, data, version))
+        self.log.record(Request::SetData, self.engine.set_data(path, data, version))
     }
 
     pub(crate) fn list_children(&self, path: &str) -> Reply<(Vec<String>, Stat)> {
-        self.log.follow(Request::List, self.engine.list_children(path))
+        self.log.record(Request::List, self.engine.list_children(path))
     }
 
     pub(crate) fn watch_children(&self, path: &str) -> Reply<(Vec<String>, Stat, Watch)> {
-        self.log.follow(Request::Watch, self.engine.watch_children(path))
+        self.log.record(Request::Watch, self.engine.watch_children(path))
     }
 
     pub(crate) fn watch_persistent(&self, path: &str, mode: WatchMode) -> Reply<PersistentWatch> {
-        self.log.follow(Request::Watch, self.engine.watch_persistent(path, mode))
+        self.log.record(Request::Watch, self.engine.watch_persistent(path, mode))
     }
 
     pub(crate) fn get_acl(&self, path: &str) -> Reply<(Vec<Acl>, Stat)> {
-        self.log.follow(Request::Read, self.engine.get_acl(path))
+        self.log.record(Request::Read, self.engine.get_acl(path))
     }
 
     pub(crate) fn multi(&self, ops: Vec<Op>) -> Reply<Multi> {
-        self.log.follow(Request::Multi, self.engine.multi(ops))
+        self.log.record(Request::Multi, self.engine.multi(ops))
     }
 
     pub(crate) fn sync(&self, path: &str) -> Reply<()> {
-        self.log.follow(Request::Sync, self.engine.sync(path))
+        self.log.record(Request::Sync, self.engine.sync(path))
     }
 
     /// Returns a grant to rely on an owned node of this session, if the lease is valid now.
@@ -350,7 +396,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_loss_counts_before_the_condition_shows_it() {
         let server = TestingServer::start();
-        let client = Client::builder_for(&server).connect().await.expect("a client");
+        let client = Client::builder_for_testing(&server).connect().await.expect("a client");
         let session = client.core().connected_session().await.expect("a session");
         assert!(session.connected().now_or_never().is_some());
         let now = client.core().clock.now();
@@ -358,20 +404,19 @@ mod tests {
         assert!(session.connected().now_or_never().is_none());
     }
 
-    #[cfg(feature = "queue")]
     #[tokio::test(start_paused = true)]
-    async fn only_an_error_that_passes_is_followed_by_another_attempt() {
+    async fn only_a_transient_error_is_followed_by_another_attempt() {
         use crate::engine::Error::{ConnectionLoss, NoNode, SessionEnded, Throttled};
 
         let server = TestingServer::start();
-        let client = Client::builder_for(&server).connect().await.expect("a client");
+        let client = Client::builder_for_testing(&server).connect().await.expect("a client");
         let session = client.core().connected_session().await.expect("a session");
         let mut outcomes = [Err(Throttled), Err(ConnectionLoss), Ok(1), Err(NoNode), Ok(2)].into_iter();
         let mut attempt = || std::future::ready(outcomes.next().expect("no more attempts than that"));
-        assert_eq!(session.retry_while_passing(&mut attempt).await, Ok(1));
-        assert_eq!(session.retry_while_passing(&mut attempt).await, Err(NoNode));
+        assert_eq!(session.retry_while_transient(&mut attempt).await, Ok(1));
+        assert_eq!(session.retry_while_transient(&mut attempt).await, Err(NoNode));
         session.end(crate::client::session::EndReason::GivenUp);
-        assert_eq!(session.retry_while_passing(&mut attempt).await, Err(SessionEnded));
+        assert_eq!(session.retry_while_transient(&mut attempt).await, Err(SessionEnded));
         assert_eq!(outcomes.next(), Some(Ok(2)), "nothing is attempted without a session");
     }
 }

@@ -97,18 +97,18 @@ impl fmt::Display for ConnectionState {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum ErrorPolicy {
-    /// `Suspended` and `Lost` end a hold: it ends as soon as the connection is in doubt, and is reacquired with the
+    /// `Suspended` and `Lost` end a hold. It ends as soon as the connection is suspended, and is reacquired with the
     /// same node if the connection recovers in time.
     #[doc(alias = "StandardConnectionStateErrorPolicy")]
     #[default]
     Standard,
-    /// A suspended connection does not end a hold. The hold survives an outage until the lease expires, so never longer
-    /// than the ensemble keeps the session.
+    /// A suspended connection does not end a hold. The hold survives an outage until the lease expires, so it never
+    /// lasts longer than the ensemble keeps the session.
     ///
-    /// Once a server was asked to resume the session and has not answered, the lease lasts at most [two
-    /// ticks](crate::ClientBuilder::min_session_timeout): the server may have granted a smaller session timeout. So an
-    /// outage of all servers that lasts longer ends a hold, though the session survives it. For a session timeout after
-    /// such a request, a pause of that length does so, too.
+    /// After the client has asked a server to resume the session, and until the server answers, the lease lasts at most
+    /// [two ticks](crate::ClientBuilder::min_session_timeout): the server may have granted a smaller session timeout.
+    /// So an outage of all servers that lasts longer ends a hold, though the session survives it. For a session timeout
+    /// after such a request, a pause of that length ends a hold too.
     #[doc(alias = "SessionConnectionStateErrorPolicy")]
     Session,
 }
@@ -127,7 +127,7 @@ pub(crate) struct StatePublisher {
     latest: Mutex<ConnectionState>,
     changes: Mutex<Option<broadcast::Sender<ConnectionState>>>,
     meter: Arc<Meter>,
-    /// Counts the client among those in its state.
+    /// Counts the client among the clients in the same state.
     among: Mutex<Option<Level>>,
 }
 
@@ -156,7 +156,7 @@ impl StatePublisher {
         }
         *latest = state;
         if let Some(changes) = &*self.changes.lock() {
-            // No subscribers is fine.
+            // There may be no subscribers.
             let _ = changes.send(state);
         }
         drop(latest);
@@ -164,14 +164,14 @@ impl StatePublisher {
         true
     }
 
-    /// Ends all streams: the client is closed.
+    /// Ends all streams, because the client is closed.
     pub(crate) fn end(&self) {
         self.changes.lock().take();
         let among = self.among.lock().take();
         drop(among);
     }
 
-    /// The recorder is code of the user, which may ask for the state: no lock is held.
+    /// Records a state. Holds no lock while it calls the recorder, which is the user's code and may read the state.
     fn measure(&self, state: ConnectionState) {
         let held_as = if state.is_connected() { ConnectionState::Connected } else { state };
         self.meter.count(&table::STATE_CHANGES, &[Label::Is(state.name())], 1);
@@ -183,7 +183,7 @@ impl StatePublisher {
 
     /// Returns the latest state, then every later one.
     pub(crate) fn subscribe(&self) -> ConnectionStates {
-        // Nothing is published under this lock, so no state is missed between the two.
+        // Nothing is published while this is locked, so no state is missed between the two.
         let latest = self.latest.lock();
         let changes = self.changes.lock().as_ref().map(|all| all.subscribe());
         let first = futures::stream::iter([Ok(*latest)]);
@@ -222,11 +222,12 @@ impl fmt::Debug for ConnectionStates {
     }
 }
 
-/// Receives every connection state, in its own task. A slow listener delays no other. A listener that panics is
-/// reported and removed. Closures `Fn(ConnectionState) -> Future` are listeners too.
+/// Receives every connection state, on its own task, so a slow listener does not delay the others. If a listener
+/// panics, the client reports that and removes the listener. Closures `Fn(ConnectionState) -> Future` are also
+/// listeners.
 pub trait ConnectionStateListener: Send + Sync + 'static {
-    /// Receives one state. The first call passes the state at the time the listener was added, later calls every
-    /// change.
+    /// Receives one state. The first call passes the state at the time at which the listener was added; later calls
+    /// pass every change.
     fn state_changed(&self, state: ConnectionState) -> impl Future<Output = ()> + Send;
 }
 
@@ -291,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_too_far_behind_is_told_and_its_stream_ends() {
+    fn a_reader_too_far_behind_gets_an_error_and_its_stream_ends() {
         let publisher = StatePublisher::new(&Arc::default());
         let mut states = publisher.subscribe();
         assert_eq!(states.next().now_or_never(), Some(Some(Ok(ConnectionState::Connected))));

@@ -28,7 +28,7 @@ pub(crate) struct Supervisor {
     pub(crate) closed: watch::Sender<Option<bool>>,
 }
 
-/// A runtime that ends drops its tasks. After that the session is not kept any more.
+/// A runtime that ends drops its tasks. After that nothing keeps the session alive.
 impl Drop for Supervisor {
     fn drop(&mut self) {
         self.core.abandon();
@@ -38,7 +38,7 @@ impl Drop for Supervisor {
 impl Supervisor {
     pub(crate) async fn run(mut self, mut session: Arc<Session>, mut events: BoxStream<'static, SessionEvent>) {
         loop {
-            // Not entered: each event names the session itself.
+            // The span is not entered, because each event names the session itself.
             let span = tracing::info_span!("session", session = session.label());
             let (reason, last_contact) = Keepalive::new(&self.core, &session, events).keep(&mut self.closing).await;
             self.log_end(&session, reason, last_contact);
@@ -46,15 +46,15 @@ impl Supervisor {
             session.end(reason);
             self.core.count_end(reason);
             self.core.current.send_replace(Current::None);
-            let told = session.close();
+            let close = session.close();
             if reason == EndReason::Closed {
-                self.finish(&session, told).await;
+                self.finish(&session, close).await;
                 return;
             }
             self.core.states.publish(ConnectionState::Lost);
-            // The next session is opened without waiting until the server knows of the end.
-            let telling = tokio::time::timeout(session.timeout() * 2, told);
-            self.core.runtime.spawn_system(async move { drop(telling.await) });
+            // The next session is opened without waiting until the server knows of the end of this one.
+            let close = tokio::time::timeout(session.timeout() * 2, close);
+            self.core.runtime.spawn_system(async move { drop(close.await) });
             let Some((opened, lease)) = self.reopen(reason).await else {
                 self.finish(&session, Box::pin(std::future::ready(()))).await;
                 return;
@@ -69,7 +69,7 @@ impl Supervisor {
     fn log_end(&self, session: &Session, reason: EndReason, last_contact: Option<Instant>) {
         let session_id = session.label();
         if reason == EndReason::Closed {
-            tracing::info!(event = "session_ended", session = session_id, ?reason, "session over");
+            tracing::info!(event = "session_ended", session = session_id, ?reason, "session closed");
             return;
         }
         tracing::warn!(
@@ -84,13 +84,13 @@ impl Supervisor {
         );
     }
 
-    /// Returns for how long no server has been heard of, for the log.
+    /// Returns the time since the last contact with a server, for the log.
     fn out(&self, last_contact: Option<Instant>) -> Option<tracing::field::DebugValue<Duration>> {
         last_contact.map(|at| tracing::field::debug(self.core.clock.now().since(at)))
     }
 
-    /// Makes a session the current one; `state` is the client's state with it. `last_contact` is that of the session
-    /// before, if it was lost without a connection.
+    /// Makes a session the current one. `state` is the client's state with it; `last_contact` is the last contact in
+    /// the previous session, if that was lost without a connection.
     pub(crate) fn install(
         &self,
         opened: &Opened,
@@ -99,25 +99,25 @@ impl Supervisor {
         last_contact: Option<Instant>,
     ) -> Arc<Session> {
         let engine = Arc::clone(&opened.session);
-        let session = Arc::new(Session::new(engine, lease, Arc::clone(&self.core.log)));
+        let session = Arc::new(Session::new(engine, lease, &self.core.log, &self.core.runtime));
         tracing::info!(
             event = "session_opened",
             session = session.label(),
             timeout = ?session.timeout(),
             %state,
             out = self.out(last_contact),
-            "session open"
+            "session opened"
         );
         self.core.current.send_replace(Current::Live(Arc::clone(&session)));
         session
     }
 
-    async fn finish(&self, session: &Arc<Session>, told: futures::future::BoxFuture<'static, ()>) {
+    async fn finish(&self, session: &Arc<Session>, close: futures::future::BoxFuture<'static, ()>) {
         self.core.current.send_replace(Current::Closed(Ending::Closed));
         self.core.states.end();
         // After the session timeout there is no session left to close.
-        let told = tokio::time::timeout(self.core.config.connection_timeout.min(session.timeout()), told).await;
-        self.closed.send_replace(Some(told.is_ok()));
+        let closed = tokio::time::timeout(self.core.config.connection_timeout.min(session.timeout()), close).await;
+        self.closed.send_replace(Some(closed.is_ok()));
     }
 
     /// Opens the next session, however long it takes. Returns `None` if the client is closed meanwhile.

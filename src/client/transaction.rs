@@ -1,4 +1,4 @@
-//! Several changes that happen together or not at all.
+//! Transactions: several changes, all of which happen or none.
 
 use std::sync::Arc;
 
@@ -36,7 +36,7 @@ pub struct Transaction {
     core: Arc<Core>,
     fences: Vec<Fence>,
     steps: Vec<Op>,
-    bad: Option<Error>,
+    error: Option<Error>,
 }
 
 /// The result of one step of a committed transaction. Results are in the order of the steps; fences have none.
@@ -61,7 +61,7 @@ pub enum TransactionResult {
 
 impl Transaction {
     pub(crate) fn new(core: Arc<Core>) -> Self {
-        Transaction { core, fences: Vec::new(), steps: Vec::new(), bad: None }
+        Transaction { core, fences: Vec::new(), steps: Vec::new(), error: None }
     }
 
     /// Makes the whole transaction depend on the hold of `fence`. The transaction is sent on the session of the fence
@@ -72,7 +72,7 @@ impl Transaction {
         } else if self.fences.first().is_some_and(|first| !Arc::ptr_eq(&first.session, &fence.session)) {
             self.fail(Error::new(
                 ErrorKind::SessionLost,
-                "commit: two fences of different sessions, so one is over already",
+                "commit: two fences belong to different sessions, so one of these is already over",
             ));
         }
         self.fences.push(fence.clone());
@@ -116,23 +116,24 @@ impl Transaction {
 
     /// Keeps the first error, which `commit` returns.
     fn fail(&mut self, error: Error) {
-        self.bad.get_or_insert(error);
+        self.error.get_or_insert(error);
     }
 
-    /// Carries out all steps, or none. The transaction is sent once: only what was certainly not sent is retried.
+    /// Carries out all steps, or none. The transaction is sent at most once: it is retried only if it was certainly not
+    /// sent.
     ///
     /// # Errors
     /// * [`ErrorKind::Fenced`]: a fence is no longer valid.
     /// * [`ErrorKind::SessionLost`]: the session of the fences has ended, or the process was stopped past its end. A
     ///   fenced transaction is sent only once the session is known to be alive.
-    /// * [`ErrorKind::OutcomeUnknown`]: no answer arrived, or none that says whether it was carried out.
+    /// * [`ErrorKind::OutcomeUnknown`]: no answer arrived, or the answer does not say whether it was carried out.
     /// * [`ErrorKind::InvalidArgument`]: version -1, which is not a version, or more data than a server accepts.
     /// * Otherwise the error of the first step that failed; nothing was changed then.
     ///
     /// # Cancel safety
     /// A transaction that was sent before the future was dropped may still be carried out, as a whole.
     pub async fn commit(self) -> Result<Vec<TransactionResult>, Error> {
-        if let Some(error) = self.bad {
+        if let Some(error) = self.error {
             return Err(error);
         }
         let bytes = self.steps.iter().map(|op| op.path().len() + op.data_len()).sum();
@@ -163,7 +164,7 @@ impl Transaction {
                 Ok(Err(_)) => return Err(Error::session_lost("commit", first)),
                 Err(_) => return Err(too_late()),
             };
-            if let Some(fence) = self.fences.iter().find(|fence| fence.is_given_back()) {
+            if let Some(fence) = self.fences.iter().find(|fence| fence.is_released()) {
                 return Err(fenced(fence.path()));
             }
             match self.core.bounded("commit", first, session.multi(ops.clone())).await? {
@@ -172,7 +173,7 @@ impl Transaction {
                 }
                 Ok(outcome) => return Ok(outcome),
                 Err(Refusal::NotConnected) => {
-                    let again = tokio::time::timeout_at(until, session.connected_after_loss(connection)).await;
+                    let again = tokio::time::timeout_at(until, session.wait_to_reconnect(connection)).await;
                     // The next round checks the outcome.
                     let _ = again.map_err(|_| too_late())?;
                 }
@@ -181,19 +182,19 @@ impl Transaction {
         }
     }
 
-    /// Waits until the session can carry the transaction. With a fence it must also be known to be alive: once its
-    /// lease is over, the hold is over, and the transaction first waits for proof that the ensemble still knows the
-    /// session. So a late transaction is refused before it is sent, and its outcome is known.
+    /// Waits until the session is ready for the transaction. With a fence, the session must also be known to be alive:
+    /// if its lease is over, the hold is over, and the transaction first waits for proof that the ensemble still knows
+    /// the session. So a late transaction is refused before it is sent, and its outcome is known.
     async fn ready(&self, session: &Session) -> Result<u64, EndReason> {
         if self.fences.is_empty() || session.lease().is_proven() {
             return session.connected().await;
         }
-        // The lease is proven only while it has a user.
+        // The lease is extended only while it has a user.
         let _needed = self.core.keep_alive();
-        session.proven().await
+        session.connected_with_lease().await
     }
 
-    /// Returns the outcome; the first steps `checked` the fences.
+    /// Returns the results of the steps. The first `checked` operations are the checks of the fences.
     fn results(&self, outcome: Multi, checked: usize) -> Result<Vec<TransactionResult>, Error> {
         match outcome {
             Multi::Committed(results) => {
@@ -229,7 +230,7 @@ impl Transaction {
 }
 
 fn fenced(path: &str) -> Error {
-    Error::new(ErrorKind::Fenced, format!("commit: the fence {path} no longer stands; nothing was changed"))
+    Error::new(ErrorKind::Fenced, format!("commit: the fence {path} is no longer valid; nothing was changed"))
 }
 
 impl Op {

@@ -1,4 +1,4 @@
-//! Watches of nodes for users of a client: what happened, and when to read everything again.
+//! Watches of nodes for users of a client: they report what happened, and when to read everything again.
 
 use std::fmt;
 use std::pin::Pin;
@@ -13,13 +13,13 @@ use super::session::Session;
 use crate::engine::{self, Event, PersistentEvent, PersistentWatch, WatchMode};
 use crate::util::path;
 
-/// What a [watch](Client::watch) reports. Paths are those of the client, without its namespace.
+/// What a [watch](Client::watch) reports. Paths are as the client names them, without its namespace.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "snake_case", tag = "event"))]
 #[non_exhaustive]
 pub enum WatchEvent {
-    /// Read everything that you keep of the watched nodes: what happened before is not reported, or not completely. The
-    /// watch begins with it, and reports it again after each reconnect, in each new session, and when more than 4 096
+    /// Read everything that you keep of the watched nodes: earlier changes are not reported, or not completely. This is
+    /// the first event of a watch. It comes again after each reconnect, in each new session, and when more than 4 096
     /// events were not read in time.
     ReadAgain,
     /// The node was created.
@@ -27,7 +27,7 @@ pub enum WatchEvent {
         /// The path of the node.
         path: String,
     },
-    /// The data of the node was written, maybe with the same bytes.
+    /// The data of the node was written, possibly with the same bytes.
     DataChanged {
         /// The path of the node.
         path: String,
@@ -55,7 +55,7 @@ impl WatchEvent {
         }
     }
 
-    /// Returns the path of the node that it is about; `None` for [`ReadAgain`](Self::ReadAgain).
+    /// Returns the path of the node that changed; `None` for [`ReadAgain`](Self::ReadAgain).
     pub fn path(&self) -> Option<&str> {
         match self {
             WatchEvent::ReadAgain => None,
@@ -69,8 +69,8 @@ impl WatchEvent {
 
 /// The events of a [watch](Client::watch), in order. Dropping it removes the watch.
 ///
-/// An error ends it: [`ErrorKind::Unimplemented`] from servers before 3.6, or another one that does not pass by itself.
-/// It also ends when the client is closed.
+/// An error ends it: [`ErrorKind::Unimplemented`] from servers before 3.6, or another error that is not transient. It
+/// also ends when the client is closed.
 ///
 /// # Cancel safety
 /// Dropping the future of `next` loses no event.
@@ -94,14 +94,14 @@ impl fmt::Debug for WatchEvents {
 }
 
 impl Client {
-    /// Watches a node, which need not exist, or the tree below it: a stream of what happened there, and of when to
-    /// [read again](WatchEvent::ReadAgain). It reports what this client does, too.
+    /// Watches a node, which need not exist, or the tree below it. Returns a stream that reports what happened there,
+    /// and when to [read again](WatchEvent::ReadAgain). It also reports the changes that this client makes.
     ///
-    /// The watch lasts: it is restored after a reconnect, and armed again in the next session. It reports *that*
-    /// something happened, not what the data is now; a read after an event returns that state or a later one, and a
-    /// read after `ReadAgain` whatever the ensemble had confirmed when the watch was armed, or the connection was back.
-    /// Several events of the same node may be answered by one read. For a copy that is kept up to date, with its data,
-    /// take a `cache`.
+    /// The watch is permanent: it is restored after a reconnect, and armed again in the next session. It reports *that*
+    /// something happened, not what the data is now. A read after an event returns the state at the event or a later
+    /// one; a read after `ReadAgain` returns at least what the ensemble had confirmed when the watch was armed or the
+    /// connection was restored. One read may be enough for several events of the same node. For a copy of the data that
+    /// is kept up to date, use a `cache`.
     ///
     /// It costs two requests when the first event is awaited and in each new session, one after each reconnect, and
     /// none for an event.
@@ -154,7 +154,7 @@ struct Watcher {
     client: Client,
     path: String,
     mode: WatchMode,
-    /// The watch of a session, which keeps it over a loss of the connection.
+    /// The session with its watch, which survives a loss of the connection.
     armed: Option<(Arc<Session>, PersistentWatch)>,
 }
 
@@ -166,7 +166,7 @@ impl Watcher {
             let synced = match &mut self.armed {
                 None => {
                     let session = core.connected_session().await?;
-                    let armed = session.retry_while_passing(|| arm(&session, &full, self.mode)).await;
+                    let armed = session.retry_while_transient(|| arm(&session, &full, self.mode)).await;
                     armed.map(|watch| self.armed = Some((session, watch)))
                 }
                 Some((session, watch)) => match watch.next().await {
@@ -177,8 +177,8 @@ impl Watcher {
                             None => continue,
                         }
                     }
-                    // The next server may be behind.
-                    Some(PersistentEvent::Resync) => session.retry_while_passing(|| session.sync(&full)).await,
+                    // The new server may lag behind the old one.
+                    Some(PersistentEvent::Resync) => session.retry_while_transient(|| session.sync(&full)).await,
                     None => Err(engine::Error::SessionEnded),
                 },
             };
@@ -191,7 +191,7 @@ impl Watcher {
     }
 }
 
-/// Arms the watch on a server that has caught up. Both requests leave in one write.
+/// Arms the watch after a sync, so the server has caught up. Both requests leave in one write.
 async fn arm(session: &Arc<Session>, full: &str, mode: WatchMode) -> Result<PersistentWatch, engine::Error> {
     let (synced, armed) = session.together(|| (session.sync(full), session.watch_persistent(full, mode)));
     let (synced, armed) = futures::join!(synced, armed);

@@ -11,17 +11,11 @@ use super::place::Place;
 use super::{End, Spec, State};
 use crate::client::core::Core;
 use crate::client::owned_node::HandedOver;
-#[cfg(feature = "semaphore")]
 use crate::client::session::Session;
 use crate::client::{Error, ErrorKind};
 use crate::engine;
-use crate::util::backoff::Backoff;
+use crate::util::backoff::{AFTER_DELETION, AFTER_REFUSAL, Backoff};
 use crate::util::clock;
-
-/// The first and the longest delay before entering again after an error that is not transient, and after another client
-/// deleted the node. Each is twice the one before.
-const AFTER_FAILURE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
-const AFTER_DELETION: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
 
 /// The stage of a contender.
 #[derive(Debug)]
@@ -32,8 +26,8 @@ enum Stage {
     Inside(Box<Place>),
 }
 
-/// A contender, which keeps a place in a line until told to leave. A drop makes it leave in the background, through the
-/// janitor.
+/// A contender, which keeps a place in a line until it is asked to leave. If it is dropped, it leaves in the
+/// background, through the janitor.
 #[derive(Debug)]
 pub(crate) struct Contender {
     stage: Stage,
@@ -42,9 +36,9 @@ pub(crate) struct Contender {
     failures: Backoff,
     deletions: Backoff,
     began: clock::Instant,
-    /// A node of an earlier place may still exist; the janitor deletes it.
+    /// A node of an earlier place may still exist. The janitor deletes it.
     left_behind: bool,
-    /// That of the call that waits; none outside of calls, and once it holds.
+    /// The span of the call that waits. There is none outside of calls, and none once it holds.
     span: Span,
 }
 
@@ -55,7 +49,7 @@ impl Contender {
             stage: Stage::Out(None),
             core: Arc::clone(core),
             spec: Arc::clone(spec),
-            failures: Backoff::new(AFTER_FAILURE),
+            failures: Backoff::new(AFTER_REFUSAL),
             deletions: Backoff::new(AFTER_DELETION),
             began: core.clock.now(),
             left_behind: false,
@@ -63,19 +57,18 @@ impl Contender {
         }
     }
 
-    /// Tells this span of a call what is known of its nodes, until it holds.
-    #[cfg(any(feature = "mutex", feature = "read-write-lock", feature = "semaphore"))]
-    pub(crate) fn follow(&mut self, span: Span) {
+    /// Records its nodes in this span of a call, until it holds.
+    pub(crate) fn record_in(&mut self, span: Span) {
         self.span = span;
     }
 
-    /// Waits for the next state. If it is dropped at an await, the next call resumes it. Without a call nothing
-    /// progresses.
+    /// Waits for the next state. If the future is dropped at an await, the next call resumes it. Nothing progresses
+    /// without a call.
     pub(crate) async fn next(&mut self) -> State {
         let end = match &mut self.stage {
             Stage::Out(at) => {
                 if let Some(at) = *at {
-                    tokio::time::sleep_until(at).await;
+                    self.core.runtime.sleep(at - Instant::now()).await;
                 }
                 self.began = self.core.clock.now();
                 if let Some(error) = self.spec.left_behind.refusal() {
@@ -99,7 +92,7 @@ impl Contender {
             Stage::Inside(place) => match place.next().await {
                 Ok(state) => {
                     if let State::Held(_) = state {
-                        // The first of the line has no node before it, so it has none of its own there either.
+                        // No node is ahead of the first in line, so no earlier node of our own is either.
                         self.left_behind = false;
                         self.span = Span::none();
                     }
@@ -108,18 +101,17 @@ impl Contender {
                 Err(end) => end,
             },
         };
-        self.thrown_out(end)
+        self.on_place_lost(end)
     }
 
-    /// Watches our node from now on, also while no contender is before it.
-    pub(crate) fn insist_on_watch(&mut self) {
+    /// Watches our node from now on, even while no contender is ahead of it.
+    pub(crate) fn watch_own_node(&mut self) {
         if let Stage::Inside(place) = &mut self.stage {
-            place.insist_on_watch();
+            place.watch_own_node();
         }
     }
 
     /// Waits until it has a node.
-    #[cfg(feature = "semaphore")]
     pub(crate) async fn entered(&mut self) -> Result<(), Error> {
         while self.node().is_none() {
             match self.next().await {
@@ -132,7 +124,6 @@ impl Contender {
     }
 
     /// Returns the path of its node on the server, if it has one.
-    #[cfg(feature = "semaphore")]
     pub(crate) fn node(&self) -> Option<&Arc<str>> {
         match &self.stage {
             Stage::Inside(place) => Some(place.path()),
@@ -141,7 +132,6 @@ impl Contender {
     }
 
     /// Returns the same, if its node is one of this session.
-    #[cfg(feature = "semaphore")]
     pub(crate) fn node_of(&self, session: &Arc<Session>) -> Option<&Arc<str>> {
         match &self.stage {
             Stage::Inside(place) if Arc::ptr_eq(place.session(), session) => Some(place.path()),
@@ -150,7 +140,6 @@ impl Contender {
     }
 
     /// Admits it under [`Rule::Counted`](super::Rule::Counted): from now on it holds while the lease is valid.
-    #[cfg(feature = "semaphore")]
     pub(crate) fn admit(&mut self) {
         if let Stage::Inside(place) = &mut self.stage {
             place.admit();
@@ -159,17 +148,15 @@ impl Contender {
 
     /// Takes notice that its node is missing in a list that was asked for when it was there: another client has deleted
     /// it. The next call of [`next`](Self::next) enters again.
-    #[cfg(feature = "semaphore")]
     pub(crate) fn missing(&mut self) {
         if let Stage::Inside(_) = self.stage {
-            self.thrown_out(End::NodeGone);
+            self.on_place_lost(End::NodeGone);
         }
     }
 
     /// Takes notice that its recipe was refused what it needs. Returns the error of the call.
-    #[cfg(feature = "semaphore")]
     pub(crate) fn refused(&mut self, error: Error) -> Error {
-        match self.thrown_out(End::Failed(error.clone())) {
+        match self.on_place_lost(End::Failed(error.clone())) {
             State::Failed(error) => error,
             _ => error,
         }
@@ -177,16 +164,15 @@ impl Contender {
 
     /// Takes the event of our node that may already be known, if [`next`](Self::next) is not awaited. Returns whether
     /// it must be awaited from now on to learn more.
-    pub(crate) fn glance(&mut self) -> bool {
+    pub(crate) fn poll_own_watch(&mut self) -> bool {
         match &mut self.stage {
-            Stage::Inside(place) => place.glance(),
+            Stage::Inside(place) => place.poll_own_watch(),
             _ => false,
         }
     }
 
     /// Exchanges the hold, and its node, for one in the line of `spec`, at the same place. `None` if it was lost. Then,
     /// and after an error, the contender is to be dropped.
-    #[cfg(feature = "read-write-lock")]
     pub(crate) async fn downgrade(&mut self, spec: &Arc<Spec>) -> Result<Option<super::Hold>, Error> {
         let Stage::Inside(place) = &mut self.stage else { return Ok(None) };
         match place.downgrade(spec).await {
@@ -232,7 +218,7 @@ impl Contender {
         if self.left_behind { Err(engine::Error::SessionEnded) } else { Ok(()) }
     }
 
-    fn thrown_out(&mut self, end: End) -> State {
+    fn on_place_lost(&mut self, end: End) -> State {
         let stage = std::mem::replace(&mut self.stage, Stage::Out(None));
         if let End::NodeGone = end {
             let path = self.core.config.namespace.strip(&self.spec.dir);

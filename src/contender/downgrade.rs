@@ -4,7 +4,6 @@
 //! moment with both nodes, or with neither.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures::future::join;
 
@@ -62,25 +61,28 @@ impl Downgrade {
     /// Exchanges the nodes, as long as `is_held`. Returns the new node, its path, and the connection on which that was
     /// seen.
     pub(super) async fn run(mut self, is_held: impl Fn() -> bool) -> Result<(OwnedNode, Arc<str>, u64), End> {
-        let mut in_doubt = false;
+        let mut outcome_unknown = false;
         loop {
-            // A writer that has lost its lock must not keep a place.
             let connection = tokio::select! {
                 biased;
-                () = is_lost(&is_held, self.session.lease().tick()) => return Err(End::SessionOver),
                 connected = self.session.connected() => connected.map_err(|_| End::SessionOver)?,
+                () = self.is_lost(&is_held) => return Err(End::SessionOver),
             };
-            let attempt = if in_doubt { self.recover().await } else { self.attempt().await };
+            // A writer that has lost its lock must not keep a place.
+            if !is_held() {
+                return Err(End::SessionOver);
+            }
+            let attempt = if outcome_unknown { self.recover().await } else { self.attempt().await };
             match attempt? {
                 Attempt::Done => {
                     self.node.created(Arc::clone(&self.to));
                     return Ok((self.node, self.to, connection));
                 }
-                Attempt::Again => in_doubt = false,
-                Attempt::Later => self.session.loss_known(connection).await,
+                Attempt::Again => outcome_unknown = false,
+                Attempt::Later => self.session.wait_for_disconnect(connection).await,
                 Attempt::Unknown => {
-                    in_doubt = true;
-                    self.session.loss_known(connection).await;
+                    outcome_unknown = true;
+                    self.session.wait_for_disconnect(connection).await;
                 }
             }
         }
@@ -92,10 +94,10 @@ impl Downgrade {
             // By an attempt that was not answered.
             Ok(Multi::Refused { error: engine::Error::NodeExists, .. }) => Ok(Attempt::Unknown),
             Ok(Multi::Refused { error: engine::Error::NoNode, .. }) => Err(End::NodeGone),
-            Ok(Multi::Refused { error, .. }) if error.is_passing() => Ok(Attempt::Later),
+            Ok(Multi::Refused { error, .. }) if error.is_transient() => Ok(Attempt::Later),
             Ok(Multi::Refused { error, .. }) => Err(self.failed(error)),
             Err(engine::Error::ConnectionLoss | engine::Error::SessionEnded) => Ok(Attempt::Unknown),
-            Err(error) if error.is_passing() => Ok(Attempt::Later),
+            Err(error) if error.is_transient() => Ok(Attempt::Later),
             Err(error) => Err(self.failed(error)),
         }
     }
@@ -107,19 +109,17 @@ impl Downgrade {
         match sync.and(found) {
             Ok(Some(stat)) if stat.ephemeral_owner == self.session.id() => Ok(Attempt::Done),
             Ok(_) => Ok(Attempt::Again),
-            Err(error) if error.is_passing() => Ok(Attempt::Unknown),
+            Err(error) if error.is_transient() => Ok(Attempt::Unknown),
             Err(error) => Err(self.failed(error)),
         }
     }
 
+    /// Resolves when the lock is lost, at the latest a tick later, or when the session's runtime has ended.
+    async fn is_lost(&self, is_held: impl Fn() -> bool) {
+        while is_held() && self.session.sleep(self.session.lease().tick()).await {}
+    }
+
     fn failed(&self, error: engine::Error) -> End {
         End::Failed(Error::from_engine("downgrade", &self.from, error))
-    }
-}
-
-/// Resolves when the lock is lost, at the latest a tick later.
-async fn is_lost(is_held: impl Fn() -> bool, tick: Duration) {
-    while is_held() {
-        tokio::time::sleep(tick).await;
     }
 }

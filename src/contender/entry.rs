@@ -47,7 +47,7 @@ enum Attempt {
     Later,
     /// It may have been created; to be looked for on the next connection.
     Unknown,
-    /// Nothing was created, and a retry is no use.
+    /// Nothing was created, and a retry would fail too.
     Refused(Error),
     /// It may have been created and cannot be looked for.
     Untraceable(Error),
@@ -71,7 +71,7 @@ pub(super) struct Entry {
     prefix: String,
     requested: String,
     flight: Option<Flight>,
-    /// Present while a create is in doubt: from before it is handed over until it is known to have created nothing.
+    /// Present while a create may take effect: from before it is handed over until it is known to have created nothing.
     node: Option<OwnedNode>,
 }
 
@@ -83,7 +83,7 @@ impl Entry {
         Entry { core, session, spec, _contending, prefix, requested, flight: None, node: None }
     }
 
-    /// Enters the line. If it is dropped at an await, the next call resumes it: no answer gets lost.
+    /// Enters the line. If the future is dropped at an await, the next call resumes it: no answer gets lost.
     pub(super) async fn enter(&mut self) -> Result<Entered, End> {
         loop {
             let (connection, attempt) = match &mut self.flight {
@@ -91,7 +91,7 @@ impl Entry {
                     let (created, listed) = (&mut flight.answers).await;
                     let connection = flight.connection;
                     self.flight = None;
-                    (connection, self.landed(created, children(listed)))
+                    (connection, self.classify_create(created, children(listed)))
                 }
                 None => {
                     let Ok(connection) = self.session.connected().await else { return Err(End::SessionOver) };
@@ -115,9 +115,9 @@ impl Entry {
                 Attempt::Again => self.not_created(),
                 Attempt::Later => {
                     self.not_created();
-                    self.session.loss_known(connection).await;
+                    self.session.wait_for_disconnect(connection).await;
                 }
-                Attempt::Unknown => self.session.loss_known(connection).await,
+                Attempt::Unknown => self.session.wait_for_disconnect(connection).await,
                 Attempt::Refused(error) => {
                     self.not_created();
                     return Err(End::Failed(error));
@@ -131,7 +131,7 @@ impl Entry {
     pub(super) async fn give_up(mut self) -> Option<OwnedNode> {
         if let Some(flight) = self.flight.take() {
             let (created, listed) = flight.answers.await;
-            match self.landed(created, children(listed)) {
+            match self.classify_create(created, children(listed)) {
                 Attempt::Created { path, .. } => {
                     if let Some(node) = &mut self.node {
                         node.created(path);
@@ -159,8 +159,8 @@ impl Entry {
         }
     }
 
-    /// Hands over the create and the list, if there is one: both are queued before either is awaited, so they travel
-    /// together.
+    /// Hands over the create, and the list if the place in line matters. Both are queued before either is awaited, so
+    /// they travel together.
     fn hand_over(&mut self, connection: u64) {
         self.node = Some(self.expected());
         let acls = &self.core.config.acls;
@@ -172,12 +172,16 @@ impl Entry {
         self.flight = Some(Flight { connection, answers: join(create, list.into()) });
     }
 
-    fn landed(&self, created: Result<(String, Stat), engine::Error>, children: Option<Vec<String>>) -> Attempt {
+    fn classify_create(
+        &self,
+        created: Result<(String, Stat), engine::Error>,
+        children: Option<Vec<String>>,
+    ) -> Attempt {
         match created {
             Ok((path, stat)) => Attempt::Created { path: path.into(), czxid: stat.czxid, children },
             Err(engine::Error::NoNode) => Attempt::NoDirectory,
             Err(engine::Error::ConnectionLoss | engine::Error::SessionEnded) => Attempt::Unknown,
-            Err(error) if error.is_passing() => Attempt::Later,
+            Err(error) if error.is_transient() => Attempt::Later,
             Err(error) if error.leaves_outcome_unknown() => Attempt::Untraceable(self.error(error)),
             Err(error) => Attempt::Refused(self.error(error)),
         }
@@ -185,13 +189,12 @@ impl Entry {
 
     /// Creates the directory, or waits for the next connection. The next attempt shows whether it exists.
     async fn create_parents(&mut self, connection: u64) -> Result<(), End> {
-        match parents::create(&self.session, &self.spec.dir, &self.core.config.acls).await {
+        match parents::try_create(&self.session, &self.spec.dir, &self.core.config.acls).await {
             Ok(Some(czxid)) => self.core.made.note(&self.spec.dir, czxid),
-            // A parent can be deleted between two steps.
-            Ok(None) | Err(engine::Error::NoNode) => {}
+            Ok(None) => {}
             Err(error) => {
-                let outlasted = self.session.outlast(error, connection).await;
-                outlasted.map_err(|error| End::Failed(self.error(error)))?;
+                let retryable = self.session.wait_if_transient(error, connection).await;
+                retryable.map_err(|error| End::Failed(self.error(error)))?;
             }
         }
         Ok(())
@@ -213,7 +216,7 @@ impl Entry {
                 Attempt::Created { path: path.into(), czxid: stat.czxid, children: None }
             }
             Ok(_) => Attempt::Again,
-            Err(error) if engine::Error::is_passing(&error) => Attempt::Unknown,
+            Err(error) if engine::Error::is_transient(&error) => Attempt::Unknown,
             Err(error) => Attempt::Untraceable(self.error(error)),
         }
     }

@@ -1,4 +1,4 @@
-//! A lock that is held: what its guard, or several of them, stand on.
+//! A lock that is held: the hold, and the contender that has it. A guard, or several, share it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,7 +8,6 @@ use tokio::sync::oneshot;
 use super::acquire::Acquire;
 use super::measure::Holding;
 use super::{Contender, Hold, Leaving};
-use crate::client::held_paths::HeldPath;
 use crate::client::{Client, Error};
 use crate::engine;
 use crate::util::mutex::{Mutex, MutexGuard};
@@ -20,16 +19,14 @@ pub(crate) struct Held {
     pub(crate) hold: Hold,
     watcher: Mutex<NodeWatcher>,
     holding: Holding,
-    /// Kept until the node is gone, or its delete was handed over.
-    _held: HeldPath,
 }
 
 /// The owner of the contender.
 enum NodeWatcher {
-    /// The guards. The clock and the session show them enough while no caller waits for a loss.
+    /// The guards. The clock and the session are enough while no caller waits for a loss.
     Guard(Box<Contender>),
-    /// A task, which leaves the line when asked to, or when the guards are dropped. The delete may have been handed
-    /// over by then.
+    /// A task. It leaves the line when it is asked to, or when the guards are dropped; by then the delete may have been
+    /// handed over.
     Task { ask: oneshot::Sender<Asked>, leaving: Arc<Leaving>, left: oneshot::Receiver<Result<(), engine::Error>> },
     /// The contender is leaving, or was handed on.
     Gone,
@@ -40,7 +37,6 @@ enum Asked {
     /// To leave the line.
     Leave,
     /// To hand on the contender.
-    #[cfg(feature = "read-write-lock")]
     HandOn(oneshot::Sender<Box<Contender>>),
 }
 
@@ -49,14 +45,13 @@ impl Held {
         let Acquire { client, recipe, path, .. } = acquire;
         let core = client.core();
         let watcher = Mutex::new(NodeWatcher::Guard(Box::new(contender)));
-        let held = HeldPath::new(&core.held_paths, path, core.clock.now());
         let holding = Holding::begin(core, recipe, path);
-        Held { client: client.clone(), path: Arc::clone(path), hold, watcher, holding, _held: held }
+        Held { client: client.clone(), path: Arc::clone(path), hold, watcher, holding }
     }
 
     pub(crate) fn is_held(&self) -> bool {
         let used_up = match &mut *self.watcher() {
-            NodeWatcher::Guard(contender) => contender.glance(),
+            NodeWatcher::Guard(contender) => contender.poll_own_watch(),
             _ => false,
         };
         if used_up {
@@ -70,12 +65,11 @@ impl Held {
         self.client.core().config.namespace.strip(self.hold.path())
     }
 
-    /// Waits until the lock is lost, for a holder whose node is not watched: that costs no request. A deletion by
-    /// another client is not noticed.
-    #[cfg(feature = "multi-lock")]
+    /// Waits until the lock is lost. It does not watch the node, so it costs no request and does not notice a deletion
+    /// by another client.
     pub(crate) async fn until_lost(&mut self) {
         if let NodeWatcher::Guard(contender) = self.watcher.get_mut() {
-            // Any other state after `Held` means that the lock is lost, also if it could be held again.
+            // Any other state after `Held` means that the lock is lost, even if it could be held again.
             contender.next().await;
             contender.relinquish();
         } else {
@@ -94,7 +88,7 @@ impl Held {
         let leaving = Arc::new(Leaving::default());
         let task = NodeWatcher::Task { ask, leaving: Arc::clone(&leaving), left };
         if let NodeWatcher::Guard(mut contender) = std::mem::replace(&mut *watcher, task) {
-            contender.insist_on_watch();
+            contender.watch_own_node();
             let (path, token) = (Arc::clone(&self.path), self.hold.token());
             self.client.core().runtime.spawn(async move {
                 // No caller waits for this if the guards were dropped.
@@ -119,8 +113,7 @@ impl Held {
         left.map_err(|error| Error::from_engine("release", self.node_path(), error))
     }
 
-    /// Hands on the contender, with the hold; `None` if its runtime has ended. Its node is watched no longer.
-    #[cfg(feature = "read-write-lock")]
+    /// Returns the contender, with the hold, or `None` if its runtime has ended. Its node is no longer watched.
     pub(crate) async fn into_contender(mut self) -> Option<Box<Contender>> {
         self.holding.end(&self.path, self.hold.is_held());
         let watcher = std::mem::replace(&mut *self.watcher(), NodeWatcher::Gone);
@@ -140,8 +133,8 @@ impl Held {
     }
 }
 
-/// Ends the hold when the place is lost. Leaves the line only when asked to, as the guard's owner may not have checked
-/// yet.
+/// Ends the hold when the place is lost. It leaves the line only when it is asked to, because the owner of the guard
+/// may not have checked yet.
 async fn look_after(
     path: &str,
     token: i64,
@@ -152,7 +145,7 @@ async fn look_after(
     let asked = tokio::select! {
         biased;
         asked = &mut asked => asked,
-        // Any other state after `Held` means that the lock is lost, also if it could be held again.
+        // Any other state after `Held` means that the lock is lost, even if it could be held again.
         news = contender.next() => {
             tracing::debug!(event = "lock_lost", path, token, state = news.name(), "lock lost");
             contender.relinquish();
@@ -160,7 +153,6 @@ async fn look_after(
         }
     };
     match asked {
-        #[cfg(feature = "read-write-lock")]
         Ok(Asked::HandOn(to)) => {
             // If it is not taken, it leaves by being dropped.
             let _ = to.send(contender);
@@ -171,7 +163,7 @@ async fn look_after(
     }
 }
 
-/// Hands over the delete when the last guard is dropped, so that it is ahead of any later request of this client.
+/// Hands over the delete when the last guard is dropped, ahead of any later request of this client.
 impl Drop for Held {
     fn drop(&mut self) {
         self.holding.end(&self.path, self.hold.is_held());

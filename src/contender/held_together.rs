@@ -1,4 +1,4 @@
-//! Several nodes that are held as one: what the guard of several locks, or of several permits, stands on.
+//! Several holds with one guard: of several locks, or of several permits.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use super::held::Held;
 use crate::client::{Error, Fence};
 use crate::util::wait::run_while_held;
 
-/// At least one hold, in the order in which they were acquired. A drop gives all of them up, the last one first.
+/// At least one hold, in the order in which they were acquired. A drop releases all of them, the last one first.
 #[derive(Debug)]
 pub(crate) struct HeldTogether(Vec<Held>);
 
@@ -47,7 +47,6 @@ impl HeldTogether {
     }
 
     /// Resolves with true when another client asks for one of them, and with false when one is lost.
-    #[cfg(feature = "multi-lock")]
     pub(crate) async fn revoked(&self) -> bool {
         self.watch();
         let requests: Vec<BoxFuture<'_, bool>> = self.0.iter().map(|one| one.hold.revoked().boxed()).collect();
@@ -74,7 +73,7 @@ impl HeldTogether {
         let lost = self.0.iter().find(|one| !one.is_held()).map(|one| Arc::clone(&one.path));
         let releases: Vec<_> = std::mem::take(&mut self.0).into_iter().rev().map(release).collect();
         let released = join_all(releases).await;
-        // Also if a node could not be deleted: the janitor reports that, and only this call reports the loss.
+        // Even if a node could not be deleted: the janitor reports that, and only this call reports the loss.
         match lost {
             Some(path) => Err(NotReleased::Lost(path)),
             None => released.into_iter().collect(),

@@ -22,7 +22,7 @@ struct Signals {
     revoked: bool,
 }
 
-/// One uninterrupted period of holding. Once ended it stays ended, also when the same place holds again.
+/// One uninterrupted period of holding. Once it has ended it stays ended, even if the same place holds again.
 #[derive(Clone)]
 pub(crate) struct Hold {
     core: Arc<Core>,
@@ -45,8 +45,7 @@ impl Hold {
         self.token
     }
 
-    /// Returns what it relies on.
-    #[cfg(feature = "read-write-lock")]
+    /// Returns the grant of the lease that it relies on.
     pub(super) fn grant(&self) -> Grant {
         self.grant
     }
@@ -76,8 +75,8 @@ impl Hold {
     /// Resolves with true when the holder is asked to release, and with false when the hold has ended.
     pub(crate) async fn revoked(&self) -> bool {
         let mut signals = self.signals.subscribe();
-        let told = signals.wait_for(|signals| signals.revoked || signals.ended).await;
-        told.is_ok_and(|signals| !signals.ended)
+        let signal = signals.wait_for(|signals| signals.revoked || signals.ended).await;
+        signal.is_ok_and(|signals| !signals.ended)
     }
 
     /// Runs `work` while the hold lasts. Returns `None` if the hold ended first; then `work` is not polled again.
@@ -103,7 +102,7 @@ impl Hold {
             session: Arc::clone(&self.session),
             path: Arc::clone(&self.path),
             nodes: Arc::default(),
-            given_back: None,
+            released: None,
         }
     }
 }

@@ -13,12 +13,12 @@ pub(crate) struct Leaving {
 }
 
 impl Leaving {
-    /// Tells the task to leave, ends the hold that `hold` returns, and hands over the delete of its node. The caller
+    /// Asks the task to leave, ends the hold that `hold` returns, and hands over the delete of its node. The caller
     /// uses it. The order matters: otherwise the task would take the event of that delete for a deletion by another
     /// client.
-    pub(crate) fn release(&self, tell: impl FnOnce(), hold: impl FnOnce() -> Option<Hold>) {
+    pub(crate) fn release(&self, ask: impl FnOnce(), hold: impl FnOnce() -> Option<Hold>) {
         let mut delete = self.lock();
-        tell();
+        ask();
         if let Some(handed) = hold().and_then(|hold| hold.release()) {
             *delete = Some(handed);
         }
@@ -29,8 +29,7 @@ impl Leaving {
         self.lock().take()
     }
 
-    /// Runs `publish` at a moment when no caller is releasing. The task uses it.
-    #[cfg(feature = "leader-latch")]
+    /// Runs `publish` while no caller is releasing. The task uses it.
     pub(crate) fn in_order<T>(&self, publish: impl FnOnce() -> T) -> T {
         let _no_release = self.lock();
         publish()

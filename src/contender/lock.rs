@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tracing::Span;
 
-use super::acquire::{Acquire, Attempt, CallTime, Seen};
+use super::acquire::{Acquire, Attempt, CallTime, Competition};
 use super::held::Held;
 use super::measure::announce;
 use super::{Contender, Hold, Spec, State};
@@ -18,11 +18,6 @@ use crate::util::path::join;
 /// The largest data of a node. Every reader of the node receives it; this is plenty, and far below a node's limit of a
 /// megabyte.
 const MAX_DATA_BYTES: usize = 64 * 1024;
-
-/// The error of work that was to run while a lock is held: the lock was lost first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the lock was lost")]
-pub struct LockLost;
 
 /// The line of a lock, and how its contenders enter it.
 #[derive(Clone)]
@@ -41,12 +36,12 @@ struct Waiter<'a> {
 impl Attempt for Waiter<'_> {
     type Hold = Hold;
 
-    fn follow(&mut self, span: Span) {
-        self.contender.follow(span.clone());
+    fn record_in(&mut self, span: Span) {
+        self.contender.record_in(span.clone());
         self.span = span;
     }
 
-    async fn first(&mut self, seen: &mut Seen) -> Result<Option<Hold>, Error> {
+    async fn acquire_step(&mut self, competition: &mut Competition) -> Result<Option<Hold>, Error> {
         loop {
             match self.contender.next().await {
                 State::Held(hold) => {
@@ -54,10 +49,10 @@ impl Attempt for Waiter<'_> {
                     return Ok(Some(hold));
                 }
                 State::Behind => {
-                    *seen = Seen::Another;
+                    *competition = Competition::Another;
                     return Ok(None);
                 }
-                state => self.line.acquire.pass(state, seen)?,
+                state => self.line.acquire.handle_state(state, competition)?,
             }
         }
     }
@@ -68,38 +63,28 @@ impl Attempt for Waiter<'_> {
 }
 
 impl LockLine {
-    /// `recipe` names the lock, for spans and metrics. `advice` is what a caller should do instead that waits for its
-    /// own lock; for the log.
-    pub(crate) fn new(client: Client, recipe: &'static str, path: Arc<str>, spec: Spec, advice: &'static str) -> Self {
+    /// `recipe` names the lock, for spans and metrics.
+    pub(crate) fn new(client: Client, recipe: &'static str, path: Arc<str>, spec: Spec) -> Self {
         announce(client.core(), recipe, &path);
-        LockLine { acquire: Acquire { client, recipe, path, advice: Some(advice) }, spec: Arc::new(spec) }
+        LockLine { acquire: Acquire { client, recipe, path }, spec: Arc::new(spec) }
     }
 
     pub(crate) fn path(&self) -> &Arc<str> {
         &self.acquire.path
     }
 
-    /// Exchanges what is held for a hold in this line, at the same place. `None` if it was lost.
-    #[cfg(feature = "read-write-lock")]
+    /// Exchanges a hold for one in this line at the same place. Returns `None` if it was lost.
     pub(crate) async fn downgrade(&self, held: Held) -> Result<Option<Held>, Error> {
         let Some(mut contender) = held.into_contender().await else { return Ok(None) };
         let hold = contender.downgrade(&self.spec).await?;
-        Ok(hold.map(|hold| self.take(*contender, hold)))
-    }
-
-    /// Returns the line with another advice.
-    #[cfg(feature = "multi-lock")]
-    pub(crate) fn with_advice(self, advice: &'static str) -> Self {
-        LockLine { acquire: Acquire { advice: Some(advice), ..self.acquire }, ..self }
+        Ok(hold.map(|hold| self.held(*contender, hold)))
     }
 
     /// Returns the directory on the server.
-    #[cfg(feature = "multi-lock")]
     pub(crate) fn dir(&self) -> &str {
         &self.spec.dir
     }
 
-    #[cfg(feature = "multi-lock")]
     pub(crate) fn is_of_the_client_of(&self, other: &LockLine) -> bool {
         Arc::ptr_eq(self.acquire.client.core(), other.acquire.client.core())
     }
@@ -110,35 +95,35 @@ impl LockLine {
 
     /// Waits for the lock without a limit.
     pub(crate) async fn acquire(&self) -> Result<Held, Error> {
-        self.acquire.without_limit(self.waiter()).await.map(|had| self.had(had))
+        self.acquire.without_limit(self.waiter()).await.map(|acquired| self.acquired(acquired))
     }
 
-    /// Waits for the lock for at most `timeout`, leaving included. `None` if another contender was ahead.
+    /// Waits for the lock for at most `timeout`, which includes leaving. Returns `None` if another contender was ahead.
     pub(crate) async fn acquire_timeout(&self, timeout: Duration) -> Result<Option<Held>, Error> {
-        let had = self.acquire.for_at_most(self.waiter(), timeout).await?;
-        Ok(had.map(|had| self.had(had)))
+        let acquired = self.acquire.for_at_most(self.waiter(), timeout).await?;
+        Ok(acquired.map(|acquired| self.acquired(acquired)))
     }
 
-    /// As `acquire_timeout`, with this time. When `stop` resolves first, it leaves the line, and returns `None`.
+    /// Like `acquire_timeout`, with this time. If `stop` resolves first, it leaves the line and returns `None`.
     pub(crate) async fn acquire_in(
         &self,
         time: CallTime,
         stop: impl Future<Output = ()>,
     ) -> Result<Option<Held>, Error> {
-        let had = self.acquire.in_time(self.waiter(), time, stop).await?;
-        Ok(had.map(|had| self.had(had)))
+        let acquired = self.acquire.in_time(self.waiter(), time, stop).await?;
+        Ok(acquired.map(|acquired| self.acquired(acquired)))
     }
 
-    /// Takes the lock if it is free; `None` if another contender is ahead. Waits for the servers only.
+    /// Acquires the lock if no other contender is ahead. Otherwise returns `None`. It waits only for the servers.
     pub(crate) async fn try_acquire(&self) -> Result<Option<Held>, Error> {
-        let had = self.acquire.if_free(self.waiter()).await?;
-        Ok(had.map(|had| self.had(had)))
+        let acquired = self.acquire.if_free(self.waiter()).await?;
+        Ok(acquired.map(|acquired| self.acquired(acquired)))
     }
 
-    /// As `try_acquire`, with this time.
+    /// Like `try_acquire`, with this time.
     pub(crate) async fn try_in(&self, time: CallTime) -> Result<Option<Held>, Error> {
-        let had = self.acquire.if_free_in(self.waiter(), time).await?;
-        Ok(had.map(|had| self.had(had)))
+        let acquired = self.acquire.if_free_in(self.waiter(), time).await?;
+        Ok(acquired.map(|acquired| self.acquired(acquired)))
     }
 
     /// Returns the paths of the participants' nodes in order.
@@ -151,12 +136,12 @@ impl LockLine {
         Waiter { line: self, contender: Contender::new(self.acquire.client.core(), &self.spec), span: Span::none() }
     }
 
-    fn had(&self, (waiter, hold): (Waiter<'_>, Hold)) -> Held {
-        self.take(waiter.contender, hold)
+    fn acquired(&self, (waiter, hold): (Waiter<'_>, Hold)) -> Held {
+        self.held(waiter.contender, hold)
     }
 
-    /// Makes a hold of a contender into what a guard stands on.
-    fn take(&self, contender: Contender, hold: Hold) -> Held {
+    /// Makes the hold of a contender one that guards can share.
+    fn held(&self, contender: Contender, hold: Hold) -> Held {
         tracing::debug!(event = "lock_acquired", path = &**self.path(), token = hold.token(), "lock held");
         Held::new(&self.acquire, contender, hold)
     }

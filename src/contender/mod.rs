@@ -10,61 +10,37 @@
 //! This adds to Curator's recipe:
 //!
 //! * A node counts as ours only if our live session owns it.
-//! * A contender watches its own node if it will hold without another list, and while it holds if its recipe asks for
-//!   that. So it notices a deletion by another client. A waiter further back notices it with its next list.
+//! * A contender watches its own node if it will hold without another list, and, if its recipe asks for it, while it
+//!   holds. So it notices a deletion by another client. A waiter further back notices it with its next list.
 //! * A waiter whose predecessor was the last one ahead holds without another request, but only if that node was
 //!   *deleted* on a connection on which both nodes had been seen.
-//! * A hold ends with the lease, by the clock. Only the first two of a line send heartbeats. Every other waiter proves
-//!   the lease together with its list, if need be.
+//! * A hold ends with the lease, by the clock. Only the first two in line send heartbeats. Every other waiter proves
+//!   the lease together with its list if that is needed.
 
-#[cfg(any(feature = "mutex", feature = "read-write-lock", feature = "semaphore"))]
 pub(crate) mod acquire;
 #[allow(clippy::module_inception)]
 mod contender;
-#[cfg(feature = "read-write-lock")]
 mod downgrade;
 mod entry;
-#[cfg(any(feature = "mutex", feature = "read-write-lock", feature = "semaphore"))]
 pub(crate) mod held;
-#[cfg(any(feature = "multi-lock", feature = "semaphore"))]
 pub(crate) mod held_together;
-#[cfg(any(feature = "mutex", feature = "read-write-lock", feature = "semaphore"))]
-mod hint;
 mod hold;
-#[cfg(any(feature = "leader-latch", feature = "leader-selector"))]
 pub(crate) mod leadership;
-#[cfg(any(feature = "leader-latch", feature = "mutex", feature = "read-write-lock", feature = "semaphore"))]
 mod leaving;
 mod left_behind;
-#[cfg(any(feature = "mutex", feature = "read-write-lock", feature = "semaphore"))]
 pub(crate) mod lock;
 pub(crate) mod measure;
-#[cfg(any(feature = "leader-latch", feature = "leader-selector"))]
 pub(crate) mod observe;
 pub(crate) mod order;
-#[cfg(any(feature = "leader-latch", feature = "leader-selector"))]
 pub(crate) mod participants;
 mod place;
 mod position;
-#[cfg(any(feature = "mutex", feature = "read-write-lock"))]
 pub(crate) mod revoke;
 
 use std::sync::Arc;
 
-// Those who only inspect lines need their order alone.
-#[cfg_attr(
-    not(any(
-        feature = "leader-latch",
-        feature = "leader-selector",
-        feature = "mutex",
-        feature = "read-write-lock",
-        feature = "semaphore"
-    )),
-    allow(unused_imports)
-)]
 pub(crate) use self::contender::Contender;
 pub(crate) use self::hold::Hold;
-#[cfg(any(feature = "leader-latch", feature = "mutex", feature = "read-write-lock", feature = "semaphore"))]
 pub(crate) use self::leaving::Leaving;
 use self::left_behind::LeftBehind;
 pub(crate) use self::order::Rule;
@@ -87,15 +63,14 @@ pub(crate) struct Spec {
     pub(crate) rule: Rule,
     /// The data of our node.
     pub(crate) data: Vec<u8>,
-    /// Whether a holder that never had to wait watches its node too.
+    /// Whether a holder that did not have to wait watches its node too.
     pub(crate) watch_own: bool,
-    /// The nodes that block another entry.
+    /// Nodes of earlier attempts that prevent another entry.
     pub(crate) left_behind: LeftBehind,
 }
 
 impl Spec {
     /// Returns the line of an election at `path`, for a participant with this id.
-    #[cfg(any(feature = "leader-latch", feature = "leader-selector"))]
     pub(crate) fn of_participant(core: &Core, path: &str, base: &'static str, id: &str) -> Self {
         Spec {
             dir: core.full_path(path).into(),
@@ -109,14 +84,12 @@ impl Spec {
     }
 
     /// Returns the line of a lock in this directory, for contenders under this rule.
-    #[cfg(any(feature = "mutex", feature = "read-write-lock", feature = "semaphore"))]
     pub(crate) fn of_lock(dir: String, base: &'static str, also_count: Vec<String>, rule: Rule, data: Vec<u8>) -> Self {
         let (dir, left_behind) = (dir.into(), LeftBehind::default());
         Spec { dir, base, also_count, rule, data, watch_own: false, left_behind }
     }
 
     /// Returns nodes in this directory that hold when their recipe admits them.
-    #[cfg(feature = "semaphore")]
     pub(crate) fn counted(dir: String, base: &'static str, data: Vec<u8>) -> Self {
         let (dir, left_behind) = (dir.into(), LeftBehind::default());
         Spec { dir, base, also_count: Vec::new(), rule: Rule::Counted, data, watch_own: false, left_behind }
@@ -141,11 +114,11 @@ pub(crate) enum State {
     Unproven,
     /// It is first, and its session is known to be alive.
     Held(Hold),
-    /// The connection is in doubt: what was held has ended; the node is kept.
+    /// The connection may be lost. The hold has ended, and the node is kept.
     Suspended,
-    /// Its place is lost, with the session or because another client deleted the node. It takes a new one.
+    /// Its place is lost: the session ended, or another client deleted the node. It takes a new place.
     Lost,
-    /// It could not enter, or read the line. It retries with growing delays.
+    /// It could not enter or read the line. It retries with growing delays.
     Failed(Error),
     /// The client was closed. No other state follows.
     Closed,
@@ -183,12 +156,12 @@ enum End {
     SessionOver,
     /// Another client deleted its node.
     NodeGone,
-    /// It could not enter, or read the line.
+    /// It could not enter or read the line.
     Failed(Error),
 }
 
-/// Returns the queue of a directory: its children in order. Where the number does not decide, the transaction that
-/// created them does.
+/// Returns the queue of a directory: its children in order. If the number of a node does not decide, the transaction
+/// that created it does.
 pub(crate) async fn queue(
     session: &Arc<Session>,
     dir: &str,
@@ -206,7 +179,7 @@ pub(crate) async fn queue(
     Ok(line.resolve(|_| stats.next().flatten().map(|stat| stat.czxid)))
 }
 
-/// Returns the names in the line at `path`, in order; none if the directory does not exist.
+/// Returns the names in the line at `path`, in order. If the directory does not exist, there are none.
 pub(crate) async fn names(client: &Client, path: &str, bases: &[&str]) -> Result<Vec<String>, Error> {
     let look = |session: &Arc<Session>, full: &str| {
         let (session, dir) = (Arc::clone(session), full.to_owned());

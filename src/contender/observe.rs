@@ -2,16 +2,13 @@
 
 use std::sync::Arc;
 
-#[cfg(feature = "leader-latch")]
 use super::participants::Participant;
-#[cfg(feature = "leader-latch")]
 use super::queue;
 use crate::client::Error;
 use crate::client::core::Core;
-use crate::client::session::{Condition, Session};
+use crate::client::session::Session;
 use crate::engine::{self, Watch};
 use crate::layout::line::number_of;
-#[cfg(feature = "leader-latch")]
 use crate::util::path::join;
 
 /// Reads a line again whenever its first place may have changed, session after session.
@@ -34,19 +31,6 @@ struct Pending {
     watch: Watch,
 }
 
-impl Pending {
-    /// Resolves when the watch fires, or its connection is in doubt.
-    async fn over(self) {
-        let mut conditions = self.session.conditions();
-        let here = Condition::Connected(self.connection);
-        tokio::select! {
-            biased;
-            _ = self.watch => {}
-            _ = conditions.wait_for(|condition| *condition != here) => {}
-        }
-    }
-}
-
 impl Observer {
     pub(crate) fn new(core: &Arc<Core>, path: &Arc<str>, base: &'static str) -> Self {
         let dir = core.full_path(path).into();
@@ -54,7 +38,6 @@ impl Observer {
     }
 
     /// Returns the first of the line, or `None` if the line is empty: at once, and then whenever that may have changed.
-    #[cfg(feature = "leader-latch")]
     pub(crate) async fn first(&mut self) -> Result<Option<Participant>, Error> {
         loop {
             let (session, connection) = self.ready().await?;
@@ -65,13 +48,12 @@ impl Observer {
                 }
                 // The line changed between two requests.
                 Ok(None) => {}
-                Err(error) => self.outlast(error, &session, connection).await?,
+                Err(error) => self.wait_if_transient(error, &session, connection).await?,
             }
         }
     }
 
     /// Resolves when there is a participant in the line.
-    #[cfg(feature = "leader-selector")]
     pub(crate) async fn occupied(&mut self) -> Result<(), Error> {
         loop {
             let (session, connection) = self.ready().await?;
@@ -83,32 +65,26 @@ impl Observer {
             };
             match seen {
                 Ok(watch) => self.pending = watch.map(|watch| Pending { session, connection, watch }),
-                Err(error) => self.outlast(error, &session, connection).await?,
+                Err(error) => self.wait_if_transient(error, &session, connection).await?,
             }
         }
     }
 
     /// Waits until the line may have changed. Returns the session to read it with.
     async fn ready(&mut self) -> Result<(Arc<Session>, u64), Error> {
-        if let Some(pending) = self.pending.take() {
-            pending.over().await;
+        if let Some(Pending { session, connection, watch }) = self.pending.take() {
+            session.changed(watch, connection).await;
         }
-        loop {
-            let session = self.core.connected_session().await?;
-            if let Ok(connection) = session.connected().await {
-                return Ok((session, connection));
-            }
-        }
+        self.core.connected().await
     }
 
-    async fn outlast(&self, error: engine::Error, session: &Session, connection: u64) -> Result<(), Error> {
+    async fn wait_if_transient(&self, error: engine::Error, session: &Session, connection: u64) -> Result<(), Error> {
         let failed = |error| Error::from_engine("observe the leader at", &self.path, error);
-        session.outlast(error, connection).await.map_err(failed)
+        session.wait_if_transient(error, connection).await.map_err(failed)
     }
 
     /// Reads the first of the line, after a sync: the server may lag behind what was seen before. `None` if the line
     /// changed meanwhile.
-    #[cfg(feature = "leader-latch")]
     async fn watch_first(&self, session: &Arc<Session>) -> Result<Option<(Option<Participant>, Watch)>, engine::Error> {
         let (sync, list) = (session.sync(&self.dir), session.list_children(&self.dir));
         let (sync, list) = futures::join!(sync, list);
@@ -131,7 +107,6 @@ impl Observer {
     }
 
     /// Watches a line without participants. `None` if it has one by now, or its directory was deleted.
-    #[cfg(feature = "leader-latch")]
     async fn watch_empty(&self, session: &Arc<Session>) -> Result<Option<Watch>, engine::Error> {
         match session.watch_children(&self.dir).await {
             Ok((children, _, watch)) => Ok(self.is_empty(&children).then_some(watch)),

@@ -5,10 +5,8 @@ use std::sync::Arc;
 
 use futures::future::{FutureExt, OptionFuture, TryFutureExt, join};
 
-#[cfg(feature = "read-write-lock")]
 use super::downgrade::Downgrade;
 use super::entry::Entered;
-#[cfg(feature = "read-write-lock")]
 use super::hold::Hold;
 use super::hold::HoldOwner;
 use super::measure::Takeover;
@@ -54,27 +52,27 @@ pub(super) struct Place {
     children: Option<Vec<String>>,
     /// The connection on which our node was last seen.
     verified: u64,
-    /// A request failed on this connection: none is sent until more is known about it.
+    /// A request failed on this connection. No other is sent until more is known about it.
     failed_on: Option<u64>,
     position: Position,
-    /// Present while the lease must be extended, see [`stands`](Self::stands).
+    /// Present while the lease must be extended, see [`set_position`](Self::set_position).
     keep_alive: Option<KeepAlive>,
     /// Whether the node is watched even while no contender is before it.
     watch_own: bool,
     /// We were asked to release.
     revoked: bool,
     /// The log has reported that the directory's counter is nearly exhausted.
-    exhaustion_told: bool,
+    exhaustion_logged: bool,
     state: State,
-    /// Whether [`next`](Self::next) has returned the state.
-    told: bool,
+    /// Whether [`next`](Self::next) has returned this state.
+    returned: bool,
     takeover: Takeover,
     _contending: Contending,
 }
 
 impl Place {
     pub(super) fn new(core: &Arc<Core>, session: &Arc<Session>, spec: &Arc<Spec>, entered: Entered) -> Self {
-        let position = if let Rule::Counted = spec.rule { Position::Apart } else { Position::Unknown };
+        let position = if let Rule::Counted = spec.rule { Position::NotAdmitted } else { Position::Unknown };
         Place {
             owner: None,
             core: Arc::clone(core),
@@ -90,34 +88,31 @@ impl Place {
             keep_alive: None,
             watch_own: spec.watch_own,
             revoked: false,
-            exhaustion_told: false,
+            exhaustion_logged: false,
             state: State::Entered(Arc::clone(&entered.path)),
-            told: true,
+            returned: true,
             takeover: Takeover::new(entered.span, &entered.path),
             _contending: session.contender(),
         }
     }
 
-    /// Watches the node from now on, also while no contender is before it.
-    pub(super) fn insist_on_watch(&mut self) {
+    /// Watches the node from now on, even while no contender is ahead of it.
+    pub(super) fn watch_own_node(&mut self) {
         self.watch_own = true;
     }
 
     /// Returns the path of the node.
-    #[cfg(feature = "semaphore")]
     pub(super) fn path(&self) -> &Arc<str> {
         &self.path
     }
 
-    #[cfg(feature = "semaphore")]
     pub(super) fn session(&self) -> &Arc<Session> {
         &self.session
     }
 
     /// Admits a place under [`Rule::Counted`]: from now on it holds while the lease is valid.
-    #[cfg(feature = "semaphore")]
     pub(super) fn admit(&mut self) {
-        self.stands(Position::Head);
+        self.set_position(Position::Head);
     }
 
     /// Waits for the next change of state, or the end. If it is dropped at an await, the next call resumes it.
@@ -125,7 +120,7 @@ impl Place {
         let session = Arc::clone(&self.session);
         let mut conditions = session.conditions();
         loop {
-            if !std::mem::replace(&mut self.told, true) {
+            if !std::mem::replace(&mut self.returned, true) {
                 return Ok(self.state.clone());
             }
             // Created before the lease is read, so no extension is missed.
@@ -133,31 +128,31 @@ impl Place {
             let condition = *conditions.borrow_and_update();
             match condition {
                 Condition::Ended(_) => return Err(End::SessionOver),
-                Condition::Suspended => self.doubt(),
+                Condition::Suspended => self.suspend_if_unheld(),
                 Condition::Connected(connection) if self.failed_on == Some(connection) => {
                     // The next round checks the outcome. So a holder is notified now, and not only after a reconnect.
-                    session.loss_known(connection).await;
+                    session.wait_for_disconnect(connection).await;
                     self.failed_on = None;
                     continue;
                 }
                 Condition::Connected(connection) => {
-                    let attended = tokio::select! {
+                    let advanced = tokio::select! {
                         biased;
                         _ = conditions.changed() => continue,
-                        attended = self.attend(connection) => attended,
+                        advanced = self.advance(connection) => advanced,
                     };
-                    match attended {
+                    match advanced {
                         Ok(()) => {}
                         Err(CheckEnd::End(end)) => return Err(end),
                         Err(CheckEnd::Connection) => {
                             self.failed_on = Some(connection);
-                            self.doubt();
+                            self.suspend_if_unheld();
                             continue;
                         }
                     }
                 }
             }
-            if !self.told {
+            if !self.returned {
                 continue;
             }
             let first = matches!(self.position, Position::Head);
@@ -180,9 +175,9 @@ impl Place {
         }
     }
 
-    /// Takes the event that the watch of our node may already have, for a holder whose place is not awaited. Returns
-    /// whether that was a change. A change has used up the watch, and only a read of the node rearms it.
-    pub(super) fn glance(&mut self) -> bool {
+    /// Polls the watch of our node once, for a holder whose place is not awaited. Returns whether the node was changed:
+    /// a change uses up the watch, and only a read of the node arms it again.
+    pub(super) fn poll_own_watch(&mut self) -> bool {
         let Some(event) = fired(self.node.watch()).now_or_never() else { return false };
         let gone = self.own_changed(event).is_some();
         if gone {
@@ -199,7 +194,6 @@ impl Place {
 
     /// Exchanges our node for one of the line of `spec` at the same place, and the hold for one of that. Its token
     /// stays the same. Fails if nothing is held; then the place is to be given up, as after a drop at an await.
-    #[cfg(feature = "read-write-lock")]
     pub(super) async fn downgrade(&mut self, spec: &Arc<Spec>) -> Result<Hold, End> {
         let downgrade = Downgrade::new(&self.core, &self.session, &self.path, self.spec.base, spec);
         let (node, path, connection) = downgrade.run(|| self.holds()).await?;
@@ -211,7 +205,7 @@ impl Place {
         self.verified = connection;
         // Whoever asked the writer to release has marked the other node.
         self.revoked = false;
-        self.note_exhaustion(self.exhaustion_told);
+        self.note_exhaustion(self.exhaustion_logged);
         let owner = HoldOwner::new(&self.core, &self.session, &self.spec, &self.path, self.czxid, grant);
         let hold = owner.hold.clone();
         self.owner = Some(owner);
@@ -227,11 +221,11 @@ impl Place {
     /// Records our position. The first of the line keeps the lease extended. So does the one behind it, which will be
     /// first without another request. All others prove the lease together with their next list, so a line of any length
     /// costs the heartbeats of two.
-    fn stands(&mut self, position: Position) {
+    fn set_position(&mut self, position: Position) {
         let warm = match &position {
             Position::Head => true,
             Position::Behind(before) => before.is_last,
-            Position::Unknown | Position::Apart => self.keep_alive.is_some(),
+            Position::Unknown | Position::NotAdmitted => self.keep_alive.is_some(),
         };
         if !warm {
             self.keep_alive = None;
@@ -244,11 +238,11 @@ impl Place {
         self.position = position;
     }
 
-    /// Handles a connection in doubt, on which the hold may have ended.
-    fn doubt(&mut self) {
+    /// Ends the hold if the lease no longer covers it, and reports the suspension.
+    fn suspend_if_unheld(&mut self) {
         if !self.holds() {
             self.owner = None;
-            self.tell(State::Suspended);
+            self.set_state(State::Suspended);
         }
     }
 
@@ -256,9 +250,9 @@ impl Place {
         self.owner.as_ref().is_some_and(|owner| owner.hold.is_held())
     }
 
-    /// Updates the position on this connection, and holds if it is the first. Returns as soon as there is a state to
-    /// tell; the next call continues from there.
-    async fn attend(&mut self, connection: u64) -> Result<(), CheckEnd> {
+    /// Updates the position on this connection, and holds if it is first. Returns as soon as there is a state to
+    /// return; the next call continues from there.
+    async fn advance(&mut self, connection: u64) -> Result<(), CheckEnd> {
         if !self.holds() {
             // A lapse of the lease may be over before it is noticed here. The end of the hold waits for no answer.
             self.owner = None;
@@ -268,14 +262,14 @@ impl Place {
         }
         loop {
             while matches!(self.position, Position::Unknown) {
-                self.look().await?;
+                self.refresh_position().await?;
             }
             match self.position {
                 Position::Head => self.hold(),
-                Position::Apart => self.tell(State::Entered(Arc::clone(&self.path))),
-                _ => self.tell(State::Behind),
+                Position::NotAdmitted => self.set_state(State::Entered(Arc::clone(&self.path))),
+                _ => self.set_state(State::Behind),
             }
-            if !self.told {
+            if !self.returned {
                 return Ok(());
             }
             self.watch().await?;
@@ -293,7 +287,7 @@ impl Place {
         }
         self.owner = None;
         let Some(grant) = self.session.grant() else {
-            self.tell(State::Unproven);
+            self.set_state(State::Unproven);
             return;
         };
         let owner = HoldOwner::new(&self.core, &self.session, &self.spec, &self.path, self.czxid, grant);
@@ -301,7 +295,7 @@ impl Place {
             owner.revoke();
         }
         self.state = State::Held(owner.hold.clone());
-        self.told = false;
+        self.returned = false;
         self.owner = Some(owner);
         self.takeover.held(&self.core, &self.spec.dir);
     }
@@ -328,7 +322,7 @@ impl Place {
             return Some(End::NodeGone);
         }
         let position = if predecessor.is_last { Position::Head } else { Position::Unknown };
-        self.stands(position);
+        self.set_position(position);
         None
     }
 
@@ -342,11 +336,11 @@ impl Place {
         }
     }
 
-    /// Makes the next call of [`next`](Self::next) return the state, unless it is the one that was returned last.
-    fn tell(&mut self, state: State) {
+    /// Sets the state that [`next`](Self::next) returns next, unless the last one was of the same kind.
+    fn set_state(&mut self, state: State) {
         if discriminant(&self.state) != discriminant(&state) {
             self.state = state;
-            self.told = false;
+            self.returned = false;
         }
     }
 
@@ -371,7 +365,7 @@ impl Place {
     /// node.
     fn watches_own(&self) -> bool {
         match &self.position {
-            Position::Unknown | Position::Apart => false,
+            Position::Unknown | Position::NotAdmitted => false,
             Position::Head => self.watch_own,
             Position::Behind(before) => before.is_last,
         }
@@ -405,8 +399,8 @@ impl Place {
             match answer.await {
                 Ok((_, _, watch)) => before.watch = Some(watch),
                 // It was deleted while it was not watched: list again.
-                Err(engine::Error::NoNode) => self.stands(Position::Unknown),
-                Err(error) => return Err(self.broken(error)),
+                Err(engine::Error::NoNode) => self.set_position(Position::Unknown),
+                Err(error) => return Err(self.classify_error(error)),
             }
         }
         Ok(())
@@ -423,18 +417,18 @@ impl Place {
                 Ok(())
             }
             Ok(_) | Err(engine::Error::NoNode) => Err(CheckEnd::End(End::NodeGone)),
-            Err(error) => Err(self.broken(error)),
+            Err(error) => Err(self.classify_error(error)),
         }
     }
 
     /// Finds our position in the line.
-    async fn look(&mut self) -> Result<(), CheckEnd> {
+    async fn refresh_position(&mut self) -> Result<(), CheckEnd> {
         let children = match self.children.take() {
             Some(children) => children,
             None => self.list().await?,
         };
         let queue = queue(&self.session, &self.spec.dir, children, &self.spec.bases()).await;
-        let queue = queue.map_err(|error| self.broken(error))?;
+        let queue = queue.map_err(|error| self.classify_error(error))?;
         self.note_exhaustion(queue.is_near_exhaustion());
         if queue.is_outdated(&self.spec.rule) {
             return Ok(());
@@ -443,7 +437,7 @@ impl Place {
         let Some(turn) = queue.turn_of(name, &self.spec.rule) else {
             return Err(CheckEnd::End(End::NodeGone));
         };
-        self.stands(Position::of(turn, &self.spec.dir));
+        self.set_position(Position::of(turn, &self.spec.dir));
         Ok(())
     }
 
@@ -461,13 +455,13 @@ impl Place {
         match listed {
             Ok((children, _)) => Ok(children),
             Err(engine::Error::NoNode) => Err(CheckEnd::End(End::NodeGone)),
-            Err(error) => Err(self.broken(error)),
+            Err(error) => Err(self.classify_error(error)),
         }
     }
 
     fn note_exhaustion(&mut self, near: bool) {
         let made = near.then(|| self.core.made.by(&self.spec.dir)).flatten();
-        if near && !self.exhaustion_told {
+        if near && !self.exhaustion_logged {
             let how = match made {
                 Some(_) => "that is tried whenever a participant leaves",
                 None => "delete it when it has no participants: this client does not, as it has not made it",
@@ -480,13 +474,13 @@ impl Place {
                  deleted"
             );
         }
-        self.exhaustion_told = near;
+        self.exhaustion_logged = near;
         self.node.set_restart_counter(made);
     }
 
-    /// Sorts the failure of a request: it passes with the connection, or it does not.
-    fn broken(&self, error: engine::Error) -> CheckEnd {
-        if error.is_passing() {
+    /// Classifies the failure of a request: a transient one ends with the connection, any other ends this place.
+    fn classify_error(&self, error: engine::Error) -> CheckEnd {
+        if error.is_transient() {
             return CheckEnd::Connection;
         }
         CheckEnd::End(End::Failed(Error::from_engine("contend at", &self.spec.dir, error)))

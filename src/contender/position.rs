@@ -11,7 +11,7 @@ pub(super) enum Position {
     /// The line must be listed.
     Unknown,
     /// Our recipe has not admitted us yet.
-    Apart,
+    NotAdmitted,
     /// No contender is before us that we wait for.
     Head,
     /// We wait for a contender before us.
@@ -22,9 +22,9 @@ pub(super) enum Position {
 #[derive(Debug)]
 pub(super) struct Predecessor {
     pub(super) path: String,
-    /// There is no other that we wait for: when it is gone, we hold.
+    /// It is the only one that we wait for: when it is gone, we hold.
     pub(super) is_last: bool,
-    /// `None`: to be armed, or rearmed.
+    /// `None` until it is armed.
     pub(super) watch: Option<Watch>,
 }
 

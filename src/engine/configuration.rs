@@ -1,4 +1,4 @@
-//! The servers that the ensemble itself names: its dynamic configuration, which `reconfig` changes.
+//! The servers in the ensemble's dynamic configuration, which `reconfig` changes.
 //!
 //! Format: <https://zookeeper.apache.org/doc/current/zookeeperReconfig.html>, a line for each server,
 //! `server.<id>=<address>:<port>:<port>[|<address>:<port>:<port>...][:<role>];[<client address>:]<client port>`, and a
@@ -15,13 +15,13 @@ use super::shared::{HeldWatch, Shared};
 use super::watches::{Armed, Kind};
 use crate::protocol::{AnyResponse, GetDataRequest};
 
-/// The node of the configuration. No chroot applies to it.
+/// The node that holds the configuration. No chroot applies to it.
 const NODE: &str = "/zookeeper/config";
-/// Between two readings.
+/// The pause between two reads.
 const PAUSE: Duration = Duration::from_secs(1);
-/// After a refusal.
+/// The pause after a read that was refused.
 const LONG_PAUSE: Duration = Duration::from_secs(60);
-/// Addresses that mean every interface of the server.
+/// Addresses that stand for every interface of the server.
 const ANY: [&str; 4] = ["0.0.0.0", "[::]", "::", "[0:0:0:0:0:0:0:0]"];
 
 #[derive(Debug, PartialEq, Eq)]
@@ -30,20 +30,20 @@ struct Configuration {
     endpoints: Vec<Endpoint>,
 }
 
-/// Reads the configuration now and after each change, and passes its servers to the hosts of `environment`. Never
-/// resolves: the caller drops it at the end of the session.
+/// Reads the configuration now and after each change, and replaces the hosts of `environment` by its servers. Never
+/// resolves: the caller drops it when the session ends.
 pub(crate) async fn follow(environment: &Environment, shared: &Arc<Shared>) {
-    let mut said = None;
+    let mut logged = None;
     loop {
         let pause = match read(shared).await {
             Ok((data, changed)) => {
-                warn_once(&mut said, take(environment, &data));
+                warn_once(&mut logged, apply(environment, &data));
                 changed.await;
                 PAUSE
             }
-            Err(error) if error.is_passing() => PAUSE,
+            Err(error) if error.is_transient() => PAUSE,
             Err(error) => {
-                warn_once(&mut said, Err(format!("{NODE} cannot be read: {error:?}")));
+                warn_once(&mut logged, Err(format!("{NODE} cannot be read: {error:?}")));
                 LONG_PAUSE
             }
         };
@@ -52,18 +52,22 @@ pub(crate) async fn follow(environment: &Environment, shared: &Arc<Shared>) {
 }
 
 /// Logs an error, unless it was the last one logged.
-fn warn_once(said: &mut Option<String>, outcome: Result<(), String>) {
-    let wrong = outcome.err();
-    if let Some(reason) = wrong.as_ref().filter(|_| *said != wrong) {
-        tracing::warn!(event = "configuration_unusable", reason, "the client keeps the servers that it knows");
+fn warn_once(logged: &mut Option<String>, outcome: Result<(), String>) {
+    let error = outcome.err();
+    if let Some(reason) = error.as_ref().filter(|_| *logged != error) {
+        tracing::warn!(
+            event = "configuration_unusable",
+            reason,
+            "cannot use the ensemble's configuration; keeping the known servers"
+        );
     }
-    *said = wrong;
+    *logged = error;
 }
 
-/// Returns the configuration, and a future that resolves when it is changed.
+/// Returns the configuration, and a future that resolves when it changes.
 async fn read(shared: &Arc<Shared>) -> Result<(Vec<u8>, impl Future<Output = ()>), Error> {
-    let asked = WantedWatch { kind: Kind::Data, path: NODE.into() };
-    let answer = shared.link.hand_over(&GetDataRequest { path: NODE, watch: true }, Some(asked))?;
+    let wanted = WantedWatch { kind: Kind::Data, path: NODE.into() };
+    let answer = shared.link.hand_over(&GetDataRequest { path: NODE, watch: true }, Some(wanted))?;
     let Answer { outcome, watch } = answer.await.map_err(|_| Error::SessionEnded)?;
     match (outcome?, watch) {
         (AnyResponse::GetData(found), Some(HeldWatch { armed: Armed::Once(fired), hold })) => {
@@ -73,11 +77,11 @@ async fn read(shared: &Arc<Shared>) -> Result<(Vec<u8>, impl Future<Output = ()>
             };
             Ok((found.data.map(Vec::from).unwrap_or_default(), changed))
         }
-        _ => Err(Error::Other("an answer to another request".to_owned())),
+        _ => Err(Error::Other("received an answer of another kind of request".to_owned())),
     }
 }
 
-fn take(environment: &Environment, data: &[u8]) -> Result<(), String> {
+fn apply(environment: &Environment, data: &[u8]) -> Result<(), String> {
     let Configuration { version, endpoints } = Configuration::parse(data)?;
     let names: Vec<String> = endpoints.iter().map(Endpoint::to_string).collect();
     if environment.hosts.lock().replace(version, endpoints, &*environment.options.jitter) {
@@ -85,7 +89,7 @@ fn take(environment: &Environment, data: &[u8]) -> Result<(), String> {
             event = "servers_replaced",
             servers = names.join(","),
             version,
-            "the ensemble's configuration names its servers"
+            "using the servers of the ensemble's configuration"
         );
     }
     Ok(())
@@ -114,7 +118,7 @@ impl Configuration {
     }
 }
 
-/// Returns where clients reach a server; `None` if its entry does not say.
+/// Returns where clients reach a server, or `None` if its entry does not say.
 fn client_endpoint(server: &str) -> Result<Option<Endpoint>, String> {
     let Some((quorum, client)) = server.split_once(';') else { return Ok(None) };
     let (address, port) = client.rsplit_once(':').unwrap_or(("", client));
@@ -123,7 +127,7 @@ fn client_endpoint(server: &str) -> Result<Option<Endpoint>, String> {
     Ok(Some(endpoint))
 }
 
-/// Returns the first address at which the other servers reach one.
+/// Returns the first address at which other servers reach this one.
 fn quorum_address(quorum: &str) -> &str {
     let first = quorum.split('|').next().unwrap_or(quorum);
     match first.find(']') {
@@ -168,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_used_is_said() {
+    fn errors_say_what_is_unusable() {
         for (data, words) in [
             ("", "names no client port"),
             ("version=0", "names no client port"),
@@ -183,7 +187,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_judged_without_a_panic(
+        fn no_bytes_cause_a_panic(
             data in any::<Vec<u8>>(),
             text in "(server\\.1=)?[a-z0-9:;|\\[\\]\\.\n]{0,40}"
         ) {

@@ -4,6 +4,7 @@ use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::{BoxFuture, FutureExt};
@@ -14,21 +15,22 @@ use tokio::sync::Semaphore;
 use tokio::time::{error::Elapsed, timeout};
 
 use super::connect_string::Endpoint;
+use super::tls;
 
-/// The most attempts that a process has under way at once. A server takes connections out of a queue of 50; one that
-/// finds it full is tried again by the operating system after a second.
+/// How many attempts of a process can have a turn at once. A server accepts connections from a queue of 50. If
+/// the queue is full, the operating system retries after a second.
 const AT_ONCE: usize = 32;
-/// An attempt waits for its turn for this part of its time limit at most.
+/// An attempt waits for its turn for at most its time limit divided by this.
 const LONGEST_WAIT: u32 = 4;
-/// And its turn lasts for this part of it at most: a silent host must not keep the others waiting.
+/// A turn lasts for at most the time limit divided by this: a silent host must not keep the others waiting.
 const LONGEST_TURN: u32 = 8;
-/// Between the first packets to two addresses of a name.
+/// The delay between the first packets to two addresses of a name.
 const ATTEMPT_DELAY: Duration = Duration::from_millis(250);
 
 static TURNS: Semaphore = Semaphore::const_new(AT_ONCE);
 
-/// Runs an attempt to connect, from the first packet to the answer of the server, while few others that take `turns`
-/// are under way. Fails once it has taken `limit`; its time begins with its turn.
+/// Runs an attempt to connect, from the first packet to the answer of the server. Waits for a while for one of `turns`,
+/// which limit how many attempts are in progress. Fails once the attempt has taken `limit`; the wait does not count.
 pub(crate) async fn in_turn<A: Future>(
     turns: Option<&Semaphore>,
     limit: Duration,
@@ -58,10 +60,10 @@ impl fmt::Debug for Stream {
 
 /// Makes connections.
 pub(crate) trait Connector: Send + Sync + fmt::Debug {
-    /// Connects to a server. `tries` counts the attempts that have failed; of a name with several addresses each
+    /// Connects to a server. `tries` is the number of attempts that have failed. If a name has several addresses, each
     /// attempt begins with another one.
     fn connect(&self, endpoint: Endpoint, tries: u32) -> BoxFuture<'static, io::Result<Stream>>;
-    /// Returns the turns of its attempts, if only so many may be under way.
+    /// Returns the semaphore that limits the attempts in progress, if they are limited.
     fn turns(&self) -> Option<&Semaphore> {
         None
     }
@@ -70,19 +72,16 @@ pub(crate) trait Connector: Send + Sync + fmt::Debug {
 /// Connects by TCP, and by TLS where it is configured.
 #[derive(Debug)]
 pub(crate) struct Network {
-    #[cfg(feature = "tls")]
-    pub(crate) tls: Option<std::sync::Arc<rustls::ClientConfig>>,
+    pub(crate) tls: Option<Arc<tls::ClientConfig>>,
 }
 
 impl Connector for Network {
     fn connect(&self, endpoint: Endpoint, tries: u32) -> BoxFuture<'static, io::Result<Stream>> {
-        #[cfg(feature = "tls")]
         let tls = self.tls.clone().filter(|_| endpoint.encrypted != Some(false));
         async move {
             let stream = connect_tcp(&endpoint, tries).await?;
-            #[cfg(feature = "tls")]
             if let Some(config) = tls {
-                let stream = super::tls::handshake(stream, &endpoint.host, config).await?;
+                let stream = tls::handshake(stream, &endpoint.host, config).await?;
                 let (read, write) = tokio::io::split(stream);
                 return Ok(Stream { read: Box::new(read), write: Box::new(write) });
             }
@@ -105,8 +104,8 @@ async fn connect_tcp(endpoint: &Endpoint, tries: u32) -> io::Result<TcpStream> {
     Ok(stream)
 }
 
-/// Connects to the first address that accepts. The next one has its chance when one fails, or has not answered for
-/// [`ATTEMPT_DELAY`]; see RFC 8305 (Happy Eyeballs).
+/// Connects to the first address that accepts. Tries the next one when an address fails or has not answered for
+/// [`ATTEMPT_DELAY`]. See RFC 8305 (Happy Eyeballs).
 async fn first_of<T, C: Future<Output = io::Result<T>>>(
     addresses: Vec<SocketAddr>,
     connect: impl Fn(SocketAddr) -> C,
@@ -131,9 +130,9 @@ async fn first_of<T, C: Future<Output = io::Result<T>>>(
     }
 }
 
-/// Returns the addresses of a name in the order in which they are tried, another one first at each try: behind a name
-/// may be many servers, and one that accepts connections may not serve. The families alternate: `localhost` has one
-/// address in each.
+/// Returns the addresses of a name in the order in which to try them. Each try begins with another address: a name may
+/// denote many servers, and one that accepts connections may not serve. IPv4 and IPv6 alternate: `localhost` has one
+/// address of each.
 fn order(addresses: &[SocketAddr], tries: u32) -> Vec<SocketAddr> {
     let (v4, v6): (Vec<SocketAddr>, Vec<SocketAddr>) = addresses.iter().partition(|address| address.is_ipv4());
     let (one, other) = if addresses.first().is_some_and(SocketAddr::is_ipv4) { (v4, v6) } else { (v6, v4) };
@@ -148,7 +147,7 @@ fn order(addresses: &[SocketAddr], tries: u32) -> Vec<SocketAddr> {
 /// Returns why an attempt failed, in a few words.
 pub(crate) fn cause(error: &io::Error) -> String {
     match error.kind() {
-        // The operating system's words have a number behind them.
+        // The operating system's texts end with an error number.
         io::ErrorKind::ConnectionRefused => "connection refused".to_owned(),
         io::ErrorKind::ConnectionReset if error.get_ref().is_none() => "connection reset".to_owned(),
         io::ErrorKind::BrokenPipe if error.get_ref().is_none() => "the server closed the connection".to_owned(),
@@ -167,7 +166,7 @@ mod tests {
     const LIMIT: Duration = Duration::from_secs(8);
 
     #[tokio::test(start_paused = true)]
-    async fn a_process_has_a_bounded_number_of_attempts_under_way() {
+    async fn a_process_has_a_bounded_number_of_attempts_in_progress() {
         let (now, most) = (Cell::new(0), Cell::new(0));
         let attempts = (0..500).map(|_| {
             in_turn(Some(&TURNS), LIMIT, async {
@@ -224,7 +223,7 @@ mod tests {
         };
         let name = addresses(&["10.0.0.1:1", "10.0.0.2:1", "10.0.0.3:2", "10.0.0.4:2", "10.0.0.5:3"]);
         assert_eq!(first_of(name, connect).await.ok(), Some(3));
-        assert_eq!(begun.elapsed(), 2 * ATTEMPT_DELAY, "a refusal is no silence");
+        assert_eq!(begun.elapsed(), 2 * ATTEMPT_DELAY, "no delay after a refusal");
         let refused = first_of(addresses(&["10.0.0.3:2", "10.0.0.4:2"]), connect).await;
         assert_eq!(refused.expect_err("both refuse").kind(), io::ErrorKind::ConnectionRefused);
         let unknown = first_of(Vec::new(), connect).await.expect_err("no address");

@@ -7,7 +7,7 @@ use crate::util::path;
 
 const DEFAULT_PORT: u16 = 2181;
 
-/// The prefixes of a host, for a plain and an encrypted connection; without one the client's TLS setting decides.
+/// The prefixes of a host, for a plain and an encrypted connection. Without one, the client's TLS options decide.
 const PREFIXES: [&str; 2] = [PLAIN, ENCRYPTED];
 const PLAIN: &str = "tcp://";
 const ENCRYPTED: &str = "tcp+tls://";
@@ -15,7 +15,7 @@ const ENCRYPTED: &str = "tcp+tls://";
 const ALLOWED: &str = "host[:port][,host[:port]...][/chroot], IPv6 addresses in brackets, \
                        each host optionally after tcp:// or tcp+tls://";
 
-/// A connect string that cannot be understood.
+/// A connect string that cannot be parsed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct InvalidConnectString {
     /// The value as it was given.
@@ -32,7 +32,7 @@ impl fmt::Display for InvalidConnectString {
         if self.part != self.value {
             write!(f, "in {}, ", path::quoted(&self.part))?;
         }
-        write!(f, "{}; allowed is {ALLOWED}", self.why)
+        write!(f, "{}; expected {ALLOWED}", self.why)
     }
 }
 
@@ -66,12 +66,12 @@ impl ConnectString {
         &self.hosts
     }
 
-    /// Returns the path that is the root of the client, if it is not the root itself.
+    /// Returns the path of the client's root, if it is not `/`.
     pub(crate) fn chroot(&self) -> Option<&str> {
         self.chroot.as_deref()
     }
 
-    /// Returns the same servers, in parts.
+    /// Returns the servers, parsed.
     pub(crate) fn endpoints(&self) -> Vec<Endpoint> {
         self.hosts.iter().map(|entry| Endpoint::of(entry)).collect()
     }
@@ -83,12 +83,12 @@ pub(crate) struct Endpoint {
     /// A name or an address; an IPv6 address is in brackets.
     pub(crate) host: String,
     pub(crate) port: u16,
-    /// What its prefix says.
+    /// Whether the prefix demands encryption; `None` without a prefix.
     pub(crate) encrypted: Option<bool>,
 }
 
 impl Endpoint {
-    /// From an entry in its normal form.
+    /// Returns the server of an entry in its normal form.
     fn of(entry: &str) -> Self {
         let address = after_prefix(entry);
         let (host, port) = address.rsplit_once(':').unwrap_or((address, ""));
@@ -100,20 +100,20 @@ impl Endpoint {
         Endpoint { host: host.to_owned(), port: port.parse().unwrap_or(DEFAULT_PORT), encrypted }
     }
 
-    /// From its two parts; an IPv6 address may come without its brackets. `None` if they name no server.
+    /// Returns the server with this name and port, or `None` if they are not valid. An IPv6 address needs no brackets.
     pub(crate) fn new(name: &str, port: &str) -> Option<Self> {
         let bare = name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).unwrap_or(name);
         let entry = if bare.contains(':') { format!("[{bare}]:{port}") } else { format!("{bare}:{port}") };
         host(&entry).ok().map(|entry| Endpoint::of(&entry))
     }
 
-    /// Returns the host as a resolver knows it: without brackets.
+    /// Returns the host without brackets, as a resolver expects it.
     pub(crate) fn name(&self) -> &str {
         self.host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(&self.host)
     }
 }
 
-/// As in the normal form of a connect string.
+/// Writes a server as in the normal form of a connect string.
 impl fmt::Display for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let prefix = match self.encrypted {
@@ -125,17 +125,17 @@ impl fmt::Display for Endpoint {
     }
 }
 
-/// The normal form: each port written out, no white space.
+/// Writes the normal form: each port written out, no white space.
 impl fmt::Display for ConnectString {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}{}", self.hosts.join(","), self.chroot().unwrap_or(""))
     }
 }
 
-/// What is wrong: the part and why.
+/// The part of the connect string that is wrong, and why.
 type Fault<'a> = (&'a str, &'static str);
 
-/// Parts the hosts from the chroot at the first slash that is not in the prefix of a host.
+/// Splits the chroot from the hosts at the first slash that is not in the prefix of a host.
 fn split_chroot(value: &str) -> (&str, Option<&str>) {
     let mut at = 0;
     for entry in value.split(',') {
@@ -153,20 +153,20 @@ fn after_prefix(entry: &str) -> &str {
     PREFIXES.iter().find_map(|prefix| entry.strip_prefix(prefix)).unwrap_or(entry)
 }
 
-/// Rejects a wrong prefix: `zk://host` would otherwise pass for a host with a wrong port.
+/// Rejects an unknown prefix. Otherwise `zk://host` would be reported as a host with a wrong port.
 fn check_prefix(entry: &str) -> Result<(), Fault<'_>> {
     let unknown = after_prefix(entry.trim_start()).contains("://");
-    if unknown { Err((entry.trim(), "a host has no other prefix than tcp:// or tcp+tls://")) } else { Ok(()) }
+    if unknown { Err((entry.trim(), "the prefix of a host must be tcp:// or tcp+tls://")) } else { Ok(()) }
 }
 
-/// Checks the chroot; `/` is none.
+/// Checks the chroot. `/` means that there is none.
 fn normal_chroot(chroot: &str) -> Result<Option<String>, Fault<'_>> {
     let chroot = chroot.trim_end();
     if chroot == "/" {
         return Ok(None);
     }
     if chroot.contains(',') {
-        return Err((chroot, "the chroot stands once, after the last host, and has no comma"));
+        return Err((chroot, "the chroot must come once, after the last host, and must not contain a comma"));
     }
     path::validate(chroot).map_err(|invalid| (chroot, invalid.why))?;
     Ok(Some(chroot.to_owned()))
@@ -183,7 +183,7 @@ fn host(entry: &str) -> Result<String, Fault<'_>> {
     Ok(format!("{prefix}{name}:{port}"))
 }
 
-/// Parts the port from a host; an IPv6 address keeps its brackets.
+/// Splits the port from a host. An IPv6 address keeps its brackets.
 fn split_port(address: &str) -> Result<(&str, Option<&str>), &'static str> {
     if !address.starts_with('[') {
         return Ok(match address.split_once(':') {
@@ -194,14 +194,14 @@ fn split_port(address: &str) -> Result<(&str, Option<&str>), &'static str> {
             Some((name, port)) => (name, Some(port)),
         });
     }
-    let end = address.rfind(']').ok_or("the bracket of the IPv6 address must be closed")? + 1;
+    let end = address.rfind(']').ok_or("the bracket of the IPv6 address is not closed")? + 1;
     match address.split_at_checked(end) {
         Some((name, "")) => Ok((name, None)),
         Some((name, rest)) => match rest.strip_prefix(':') {
             Some(port) => Ok((name, Some(port))),
-            None => Err("after the bracket only a port may follow"),
+            None => Err("only a port may follow the closing bracket"),
         },
-        None => Err("the bracket of the IPv6 address must be closed"),
+        None => Err("the bracket of the IPv6 address is not closed"),
     }
 }
 
@@ -210,12 +210,16 @@ fn check_name(name: &str) -> Result<(), &'static str> {
         return Err("a host must not be empty");
     }
     if let Some(address) = name.strip_prefix('[').and_then(|name| name.strip_suffix(']')) {
-        return if is_ipv6(address) { Ok(()) } else { Err("brackets must hold an IPv6 address") };
+        return if is_ipv6(address) { Ok(()) } else { Err("brackets must contain an IPv6 address") };
     }
-    if name.bytes().all(is_name_byte) { Ok(()) } else { Err("a host has only letters, digits, '-', '_' and '.'") }
+    if name.bytes().all(is_name_byte) {
+        Ok(())
+    } else {
+        Err("a host may contain only letters, digits, '-', '_' and '.'")
+    }
 }
 
-/// Returns whether it is an IPv6 address, which may name its network interface as in `fe80::1%eth0`.
+/// Returns whether `address` is an IPv6 address. It may name a network interface, as in `fe80::1%eth0`.
 fn is_ipv6(address: &str) -> bool {
     let (address, zone) = address.split_once('%').unwrap_or((address, "none"));
     address.parse::<Ipv6Addr>().is_ok() && !zone.is_empty() && zone.bytes().all(is_name_byte)
@@ -309,8 +313,8 @@ mod tests {
             ("zk1/a/..", "\"..\""),
             ("zk1/a,zk2", "after the last host"),
             ("zk1/a,b", "after the last host"),
-            ("http://zk1:2181", "no other prefix"),
-            ("zk1,TCP://zk2", "no other prefix"),
+            ("http://zk1:2181", "must be tcp://"),
+            ("zk1,TCP://zk2", "must be tcp://"),
         ] {
             let why = why(value);
             assert!(why.contains(expected), "{value:?}: {why}");
@@ -323,11 +327,11 @@ mod tests {
         assert_eq!(
             error.to_string(),
             "invalid connect string \"zk1,zk2:0/app\": in \"zk2:0\", \
-             a port must be a number from 1 to 65535; allowed is host[:port][,host[:port]...][/chroot], \
+             a port must be a number from 1 to 65535; expected host[:port][,host[:port]...][/chroot], \
              IPv6 addresses in brackets, each host optionally after tcp:// or tcp+tls://"
         );
         let empty = ConnectString::parse("").expect_err("empty").to_string();
-        assert!(empty.starts_with("invalid connect string \"\": a host must not be empty; allowed is"), "{empty}");
+        assert!(empty.starts_with("invalid connect string \"\": a host must not be empty; expected"), "{empty}");
     }
 
     #[test]
@@ -349,7 +353,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_judged_without_a_panic(value in any::<String>()) {
+        fn no_text_causes_a_panic(value in any::<String>()) {
             let _ = ConnectString::parse(&value).map_err(|error| error.to_string());
         }
 

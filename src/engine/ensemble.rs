@@ -1,4 +1,4 @@
-//! An ensemble, as its connector reaches it, and the opening of its sessions.
+//! An ensemble that a connector reaches, and how its sessions are opened.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,11 +15,10 @@ use super::observer::Observer;
 use super::options::Options;
 use super::request_limit::RequestLimit;
 use super::session::{Opened, Task};
-#[cfg(feature = "tls")]
 use super::tls;
 use crate::util::mutex::Mutex;
 
-/// An ensemble, as its connector reaches it.
+/// An ensemble that a connector reaches.
 #[derive(Clone)]
 pub(crate) struct Ensemble {
     environment: Environment,
@@ -37,25 +36,18 @@ impl fmt::Debug for Ensemble {
 impl Ensemble {
     pub(crate) fn new(options: Options) -> Self {
         let endpoints = options.connect_string.endpoints();
-        #[cfg(feature = "tls")]
         let encrypts = options.tls.is_some();
-        #[cfg(not(feature = "tls"))]
-        let encrypts = false;
         let wants = endpoints.iter().find(|endpoint| endpoint.encrypted == Some(true) && !encrypts);
         let fault = wants.map(|endpoint| {
             let host = &endpoint.host;
-            Error::BadArguments(format!("{host} is to be reached by TLS, for which no options are given"))
+            Error::BadArguments(format!("{host} must be reached over TLS, but no TLS options are given"))
         });
-        #[cfg(feature = "tls")]
         let fault = fault.or_else(|| {
             let mut encrypted = endpoints.iter().filter(|endpoint| encrypts && endpoint.encrypted != Some(false));
             let unnamed = encrypted.find_map(|endpoint| tls::server_name(&endpoint.host).err());
             unnamed.map(|error| Error::BadArguments(error.to_string()))
         });
-        let network = Network {
-            #[cfg(feature = "tls")]
-            tls: options.tls.clone(),
-        };
+        let network = Network { tls: options.tls.clone() };
         Ensemble { fault, ..Self::with_connector(options, Arc::new(network)) }
     }
 
@@ -68,7 +60,7 @@ impl Ensemble {
         Ensemble { environment, fault: None }
     }
 
-    /// Opens one session, however long it takes. Returns only errors that do not pass by themselves.
+    /// Opens one session, however long it takes. Returns only permanent errors.
     pub(crate) fn open(
         &self,
         observer: Arc<dyn Observer>,
@@ -81,22 +73,22 @@ impl Ensemble {
             let (opened, outcome) = oneshot::channel();
             let spawn = Arc::clone(&environment.options.spawn);
             spawn(Task::new(environment, observer, opened).run().boxed());
-            // Without an answer the runtime of the task has ended.
+            // If there is no answer, the runtime of the task has shut down.
             outcome.await.unwrap_or(Err(Error::SessionEnded))
         }
     }
 
-    /// Returns the errors of the latest attempts to connect, server by server; empty if there are none.
+    /// Returns the error of the latest attempt to connect to each server. Empty if there are none.
     pub(crate) fn causes(&self) -> String {
         self.environment.hosts.lock().causes()
     }
 
-    /// Returns the servers, as an operator would write them.
+    /// Returns the connect string in its normal form.
     pub(crate) fn servers(&self) -> String {
         self.environment.options.connect_string.to_string()
     }
 
-    /// Returns whether the paths of sessions are below a root, which may be missing.
+    /// Returns whether the connect string has a chroot. Its node may be missing.
     pub(crate) fn has_root(&self) -> bool {
         self.environment.options.connect_string.chroot().is_some()
     }

@@ -1,4 +1,4 @@
-//! What all sessions of an ensemble share.
+//! The state that all sessions of an ensemble share.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use super::request_limit::RequestLimit;
 use crate::util::clock::Instant;
 use crate::util::mutex::Mutex;
 
-/// The shared state of an ensemble's sessions: the options they are opened with, and the hosts that they try.
+/// The shared state of an ensemble's sessions: their options, the hosts they try, and what is known of the servers.
 #[derive(Clone)]
 pub(crate) struct Environment {
     pub(crate) options: Arc<Options>,
@@ -35,11 +35,11 @@ impl Environment {
 
     /// Asks a host whether it serves.
     async fn ask(&self, turn: &Turn, limit: Duration) -> Result<ServerState, Failure> {
-        let asked = async { Ok(question::ask(self.connect(turn).await?).await?) };
-        in_turn(self.connector.turns(), limit, asked).await.unwrap_or_else(|_| Err(timed_out(limit)))
+        let question = async { Ok(question::ask(self.connect(turn).await?).await?) };
+        in_turn(self.connector.turns(), limit, question).await.unwrap_or_else(|_| Err(timed_out(limit)))
     }
 
-    /// Returns why no session can be handed to a host now, if that is so.
+    /// Checks that a host serves sessions. Returns the reason as an error if it does not.
     pub(crate) async fn check(&self, turn: &Turn, limit: Duration) -> Result<(), Failure> {
         let state = self.ask(turn, limit).await?;
         if state != ServerState::Unknown {
@@ -49,13 +49,14 @@ impl Environment {
             ServerState::Serving => Ok(()),
             ServerState::ReadOnly => Err(Failure::new("the server is read-only")),
             ServerState::NotServing => {
-                Err(Failure::new("the server does not serve: it starts, stops or has no leader"))
+                Err(Failure::new("the server is not serving: it is starting, stopping, or has no leader"))
             }
-            ServerState::Unknown => Err(Failure::new("the server closed the connection: it does not serve yet")),
+            ServerState::Unknown => Err(Failure::new("the server closed the connection: it is not serving yet")),
         }
     }
 
-    /// Asks a host that serves, to know whether it answers. One that stops just now closes a connection too, once.
+    /// Finds out whether a host that serves answers the question. If the host closes the connection, asks once more,
+    /// because a server that is stopping closes it too.
     pub(crate) async fn learn_srvr(self, turn: Turn, limit: Duration) {
         let mut state = self.ask(&turn, limit).await;
         if let Ok(ServerState::Unknown) = state {
@@ -72,9 +73,9 @@ impl Environment {
         log(notice);
     }
 
-    /// A connection to this host answered more than the handshake.
-    pub(crate) fn works(&self, host: usize) {
-        let notice = self.hosts.lock().works(host, self.now());
+    /// Records that a connection to this host answered more than the connect request.
+    pub(crate) fn mark_usable(&self, host: usize) {
+        let notice = self.hosts.lock().mark_usable(host, self.now());
         log(notice);
     }
 }
@@ -88,7 +89,7 @@ fn log(notice: Option<Notice>) {
         Some(Notice::Begins { causes }) => {
             tracing::warn!(event = "outage_began", causes, "no ZooKeeper server can be reached");
         }
-        Some(Notice::GoesOn { causes, tries, lasting }) => {
+        Some(Notice::Continues { causes, tries, lasting }) => {
             tracing::warn!(
                 event = "outage_continues",
                 causes,

@@ -10,14 +10,14 @@ pub(crate) enum Error {
     NotConnected,
     /// The connection broke before the reply: the request may have been carried out.
     ConnectionLoss,
-    /// The session has ended: expired, closed or given up.
+    /// The session has ended: it expired, was closed, or was given up.
     SessionEnded,
-    /// No server could be reached: the error of each. Only for the opening of a session.
+    /// No server could be reached; the text has the error of each. Only returned when a session is opened.
     Unreachable(String),
     /// The server refused the credentials of the session.
     AuthFailed,
     NoNode,
-    /// The root that the connect string names does not exist.
+    /// The chroot of the connect string does not exist.
     NoRoot,
     NodeExists,
     NotEmpty,
@@ -32,29 +32,28 @@ pub(crate) enum Error {
     Unimplemented(OpCode),
     /// The server (or the check before it) rejected the arguments.
     BadArguments(String),
-    /// The request was not sent: the servers are believed to close the connection on one so long.
+    /// The request was not sent: the servers seem to close the connection on requests of this length.
     TooLarge(TooLarge),
-    /// The answer is longer than the client accepts. What was asked for may have been carried out.
+    /// The answer is longer than the client accepts. The request may have been carried out.
     AnswerTooLong {
         length: usize,
         limit: usize,
     },
-    /// The answer cannot be decoded. What was asked for may have been carried out.
+    /// The answer cannot be decoded. The request may have been carried out.
     Undecodable(String),
-    /// The server refused the request for another reason, which the text says: nothing was done.
+    /// The server refused the request for the reason in the text. Nothing was done.
     Refused(String),
-    /// Anything else; the text says what. What was asked for may have been carried out.
+    /// Any other error; the text says what. The request may have been carried out.
     Other(String),
 }
 
 impl Error {
-    /// Returns whether it passes by itself, once there is a connection again.
-    pub(crate) fn is_passing(&self) -> bool {
+    /// Returns whether a retry may succeed once there is a connection again.
+    pub(crate) fn is_transient(&self) -> bool {
         matches!(self, Error::NotConnected | Error::ConnectionLoss | Error::SessionEnded | Error::Throttled)
     }
 
-    /// Returns its name, for the metrics.
-    #[cfg_attr(not(feature = "metrics"), allow(dead_code))]
+    /// Returns the name of the error in the metrics.
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Error::NotConnected => "not_connected",
@@ -82,18 +81,18 @@ impl Error {
         }
     }
 
-    /// Returns whether a write that failed so may have been carried out.
+    /// Returns whether a write that failed with this error may have been carried out.
     pub(crate) fn leaves_outcome_unknown(&self) -> bool {
         matches!(self, Error::ConnectionLoss | Error::SessionEnded | Error::Other(_)) || self.is_unread()
     }
 
-    /// Returns whether there is an answer that the client could not take in.
+    /// Returns whether an answer arrived that the client could not read.
     pub(crate) fn is_unread(&self) -> bool {
         matches!(self, Error::AnswerTooLong { .. } | Error::Undecodable(_))
     }
 
-    /// Returns whether this is the ensemble's own verdict on the request, which needs a working connection. Errors that
-    /// the layers on this side can create themselves do not count.
+    /// Returns whether this is the ensemble's own verdict on the request, which proves a working connection. Errors
+    /// that the client can create itself do not count.
     pub(crate) fn is_verdict(&self) -> bool {
         matches!(
             self,

@@ -7,10 +7,9 @@ use futures::stream::BoxStream;
 
 use crate::util::mutex::Mutex;
 
-// Public as a part of the test kit's records.
+// Public because the test kit's records contain it.
 /// An event of a watched node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[cfg_attr(not(feature = "testing"), allow(unreachable_pub))]
 pub enum Event {
     /// The node was created.
     NodeCreated,
@@ -26,7 +25,7 @@ pub enum Event {
 
 /// An armed one-shot watch: a future that resolves once. Dropping it removes the watch.
 pub(crate) struct Watch {
-    /// In a mutex that is never locked: it makes the watch `Sync`, as its holder must be.
+    /// The mutex is never locked: it makes the watch `Sync`, as its holder must be.
     event: Mutex<Option<BoxFuture<'static, Arrived>>>,
     arrived_at: Option<tokio::time::Instant>,
 }
@@ -39,7 +38,7 @@ impl Watch {
         Watch { event: Mutex::new(Some(event)), arrived_at: None }
     }
 
-    /// Returns when its event arrived, which may be a while before its holder took it.
+    /// Returns when the event arrived, which may be a while before the holder polled the watch.
     pub(crate) fn arrived_at(&self) -> Option<tokio::time::Instant> {
         self.arrived_at
     }
@@ -67,13 +66,13 @@ impl fmt::Debug for Watch {
     }
 }
 
-/// How much of the tree a [watch](crate::Client::watch) covers. The watch lasts until it is removed; servers can do
-/// this since 3.6.
+/// How much of the tree a [watch](crate::Client::watch) covers. The watch lasts until it is removed. It needs ZooKeeper
+/// 3.6 or later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum WatchMode {
     /// The node, and the list of its children.
     Persistent,
-    /// The node and everything below it. There is no event for lists of children: each child has its own.
+    /// The node and everything below it. Lists of children have no events: each child has its own.
     PersistentRecursive,
 }
 

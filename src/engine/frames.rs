@@ -9,11 +9,11 @@ use tokio::io::AsyncRead;
 use tokio_util::io::poll_read_buf;
 
 const PREFIX: usize = 4;
-/// The first byte of an alert, before the version.
+/// The first byte of a TLS alert, before the version.
 const TLS_ALERT: u8 = 21;
-/// The bytes that tell which request a reply belongs to.
+/// The length of a reply header, which names the request that it answers.
 const HEADER: usize = 16;
-/// The least buffer space for one read.
+/// The minimum buffer space for one read.
 const CHUNK: usize = 4 * 1024;
 /// A larger buffer is freed when it is empty.
 const KEPT: usize = 256 * 1024;
@@ -22,7 +22,7 @@ const KEPT: usize = 256 * 1024;
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Frame {
     Whole(Bytes),
-    /// Longer than the limit: only its first 16 bytes are kept, the others are skipped.
+    /// Longer than the limit. Only its first 16 bytes are kept; the rest is skipped.
     TooLong {
         head: Bytes,
         length: usize,
@@ -33,7 +33,7 @@ pub(crate) enum Frame {
 pub(crate) struct Frames {
     read: Box<dyn AsyncRead + Send + Unpin>,
     buffer: BytesMut,
-    /// How many bytes of a frame that is too long are still to come.
+    /// How many bytes of a frame that is too long are still to be skipped.
     skip: usize,
     pub(crate) limit: usize,
 }
@@ -80,7 +80,7 @@ impl Frames {
             self.buffer = BytesMut::new();
         }
         if self.buffer.capacity() - self.buffer.len() < CHUNK {
-            // It doubles with the bytes that have arrived, independent of the announced length.
+            // The buffer grows with the bytes that have arrived, whatever length was announced.
             self.buffer.reserve(4 * CHUNK);
         }
         poll_read_buf(Pin::new(&mut self.read), cx, &mut self.buffer)
@@ -91,8 +91,8 @@ impl Frames {
         self.buffer.capacity()
     }
 
-    /// As [`receive`](Self::receive), for the first frame of a connection. A length beyond the limit is another
-    /// protocol, of which no more bytes are waited for: an alert of TLS has seven.
+    /// Waits for the first frame of a connection. A length above the limit means another protocol, and is an error at
+    /// once, without waiting for more bytes: a TLS alert has only seven.
     pub(crate) async fn receive_first(&mut self) -> io::Result<Option<Frame>> {
         while self.buffer.len() < PREFIX {
             if std::future::poll_fn(|cx| self.poll_fill(cx)).await? == 0 {
@@ -101,11 +101,11 @@ impl Frames {
         }
         match self.buffer.first_chunk::<PREFIX>() {
             Some([TLS_ALERT, 3, ..]) => {
-                let why = "the server speaks TLS at this port: encrypt the connection, or take its port without TLS";
+                let why = "the server speaks TLS on this port: encrypt the connection, or use its port without TLS";
                 Err(io::Error::new(io::ErrorKind::InvalidData, why))
             }
             Some(prefix) if usize::try_from(i32::from_be_bytes(*prefix)).is_ok_and(|length| length > self.limit) => {
-                Err(io::Error::new(io::ErrorKind::InvalidData, "the answer to the handshake is not ZooKeeper's"))
+                Err(io::Error::new(io::ErrorKind::InvalidData, "the response to the handshake is not ZooKeeper's"))
             }
             _ => self.receive().await,
         }

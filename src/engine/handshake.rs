@@ -16,13 +16,13 @@ use crate::protocol::{
 };
 use crate::util::clock::{Clock, Instant};
 
-/// The longest answer to the handshake: a server that announces more speaks another protocol.
-const LONGEST_WELCOME: usize = 4 * 1024;
+/// The longest response to a connect request. A peer that announces more does not speak ZooKeeper's protocol.
+const LONGEST_CONNECT_RESPONSE: usize = 4 * 1024;
 
 /// Why a connection cannot be used.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// Another attempt may succeed.
+    /// A later attempt may succeed.
     Connection(String),
     /// The server does not accept the credentials.
     Credentials(String),
@@ -43,22 +43,22 @@ impl Failure {
 /// A session as the server knows it.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Identity {
-    /// 0 before it was opened.
+    /// 0 until the session is opened.
     pub(crate) id: i64,
     pub(crate) password: Secret<Vec<u8>>,
-    /// The last transaction that was seen.
+    /// The latest transaction that the client has seen.
     pub(crate) zxid: i64,
 }
 
-/// Receives what happens during the handshake.
-pub(crate) trait Hears {
+/// Callbacks for answers and watch events that arrive during the handshake.
+pub(crate) trait HandshakeEvents {
     /// An answer arrived.
     fn answered(&mut self);
     fn event(&mut self, event: WatcherEvent);
 }
 
 /// A connection that takes no requests yet.
-pub(crate) struct Fresh {
+pub(crate) struct Handshake {
     pub(crate) frames: Frames,
     pub(crate) write: Box<dyn AsyncWrite + Send + Unpin>,
     pub(crate) latest_xid: i32,
@@ -67,15 +67,15 @@ pub(crate) struct Fresh {
     limit: usize,
 }
 
-impl Fresh {
-    /// `limit` is the longest answer that is accepted.
+impl Handshake {
+    /// Begins on a new connection. `limit` is the longest answer accepted once the session is open.
     pub(crate) fn new(stream: Stream, limit: usize, clock: Clock) -> Self {
-        let frames = Frames::new(stream.read, LONGEST_WELCOME);
-        Fresh { frames, write: stream.write, latest_xid: 0, latest_read: clock.now(), clock, limit }
+        let frames = Frames::new(stream.read, LONGEST_CONNECT_RESPONSE);
+        Handshake { frames, write: stream.write, latest_xid: 0, latest_read: clock.now(), clock, limit }
     }
 
-    /// Opens or resumes a session. `about_to` is called when the request is about to be written.
-    pub(crate) async fn welcome(
+    /// Opens or resumes a session. Calls `about_to` just before the request is written.
+    pub(crate) async fn open_session(
         &mut self,
         identity: &Identity,
         timeout: Duration,
@@ -96,30 +96,32 @@ impl Fresh {
         let Some(answer) = self.frames.receive_first().await? else {
             return Err(Failure::new(match identity.zxid {
                 0 => "the server closed the connection during the handshake",
-                _ => "the server closed the connection during the handshake: it starts, stops, or is behind",
+                _ => {
+                    "the server closed the connection during the handshake: it is starting, stopping, or lagging behind"
+                }
             }));
         };
         self.latest_read = self.clock.now();
         let Frame::Whole(answer) = answer else {
-            return Err(Failure::new("the answer to the handshake is not ZooKeeper's"));
+            return Err(Failure::new("the response to the handshake is not ZooKeeper's"));
         };
         let answer = ConnectResponse::from_frame(&answer).map_err(|error| Failure::new(error.to_string()))?;
         if answer.read_only == Some(true) {
             return Err(Failure::new("the server is read-only"));
         }
         if answer.protocol_version == ConnectResponse::NO_LEADER {
-            return Err(Failure::new("the server does not serve: it has no leader"));
+            return Err(Failure::new("the server is not serving: it has no leader"));
         }
         self.frames.limit = self.limit;
         Ok(answer)
     }
 
-    /// Authenticates the client, by all entries at once.
+    /// Authenticates the client with all entries. The requests are sent together.
     pub(crate) async fn authenticate(
         &mut self,
         auths: &[(String, Vec<u8>)],
         patience: Duration,
-        hears: &mut impl Hears,
+        events: &mut impl HandshakeEvents,
     ) -> Result<(), Failure> {
         let mut frames = BytesMut::new();
         for (scheme, auth) in auths {
@@ -132,22 +134,21 @@ impl Fresh {
         }
         self.send(&frames, patience).await?;
         for (scheme, _) in auths {
-            let (header, _) = self.answer(xid::AUTH, patience, hears).await?;
+            let (header, _) = self.answer(xid::AUTH, patience, events).await?;
             if !header.err.is_ok() {
                 return Err(Failure::Credentials(format!("the server refused the credentials of scheme {scheme}")));
             }
-            hears.answered();
+            events.answered();
         }
         Ok(())
     }
 
-    /// Authenticates by SASL.
-    #[cfg(feature = "sasl-digest-md5")]
+    /// Authenticates the client by SASL.
     pub(crate) async fn sasl(
         &mut self,
         credentials: &super::sasl::Credentials,
         patience: Duration,
-        hears: &mut impl Hears,
+        events: &mut impl HandshakeEvents,
     ) -> Result<(), Failure> {
         use super::sasl::Step;
         use crate::protocol::{SaslRequest, SaslResponse};
@@ -160,11 +161,11 @@ impl Fresh {
             encode_request(self.latest_xid, &request, usize::MAX, &mut frame)
                 .map_err(|error| Failure::new(error.to_string()))?;
             self.send(&frame, patience).await?;
-            let (header, body) = self.answer(self.latest_xid, patience, hears).await?;
+            let (header, body) = self.answer(self.latest_xid, patience, events).await?;
             if !header.err.is_ok() {
                 return Err(Failure::Credentials("the server refused the user and password of SASL".to_owned()));
             }
-            hears.answered();
+            events.answered();
             let answer = SaslResponse::from_frame(&body).map_err(|error| Failure::new(error.to_string()))?;
             match exchange.step(answer.token.0.as_deref()) {
                 Ok(Step::Respond(response)) => token = response,
@@ -174,18 +175,18 @@ impl Fresh {
         }
     }
 
-    /// Checks that the server serves this client: some serve only authenticated clients, and refuse others now.
-    pub(crate) async fn ping(&mut self, patience: Duration, hears: &mut impl Hears) -> Result<(), Failure> {
+    /// Checks that the server serves this client: one that requires authentication refuses an unauthenticated ping.
+    pub(crate) async fn ping(&mut self, patience: Duration, events: &mut impl HandshakeEvents) -> Result<(), Failure> {
         let mut frame = BytesMut::new();
         encode_request(xid::PING, &PingRequest {}, usize::MAX, &mut frame)
             .map_err(|error| Failure::new(error.to_string()))?;
         self.send(&frame, patience).await?;
-        self.answer(xid::PING, patience, hears).await?;
-        hears.answered();
+        self.answer(xid::PING, patience, events).await?;
+        events.answered();
         Ok(())
     }
 
-    /// Asks for the end of the session that was opened, and waits for no answer.
+    /// Asks the server to close the session that it opened, without waiting for an answer.
     pub(crate) async fn close(&mut self, patience: Duration) -> Result<(), Failure> {
         self.latest_xid = next_xid(self.latest_xid);
         let mut frame = BytesMut::new();
@@ -194,20 +195,20 @@ impl Fresh {
         self.send(&frame, patience).await
     }
 
-    /// Restores the watches, one request after the other.
+    /// Restores the watches. Sends each request after the answer to the previous one.
     pub(crate) async fn restore(
         &mut self,
         requests: Vec<BytesMut>,
         patience: Duration,
-        hears: &mut impl Hears,
+        events: &mut impl HandshakeEvents,
     ) -> Result<(), Failure> {
         for request in requests {
             self.send(&request, patience).await?;
-            let (header, _) = self.answer(xid::SET_WATCHES, patience, hears).await?;
+            let (header, _) = self.answer(xid::SET_WATCHES, patience, events).await?;
             if !header.err.is_ok() {
-                return Err(Failure::new(format!("the server does not restore watches ({:?})", header.err)));
+                return Err(Failure::new(format!("the server did not restore the watches ({:?})", header.err)));
             }
-            hears.answered();
+            events.answered();
         }
         Ok(())
     }
@@ -224,12 +225,13 @@ impl Fresh {
         self.write.flush().await
     }
 
-    /// Waits for the answer with this xid; events may come before it. `patience` is how long the server may be silent.
+    /// Waits for the answer with this xid. Watch events may arrive before it. `patience` is how long the server may be
+    /// silent.
     async fn answer(
         &mut self,
         expected: i32,
         patience: Duration,
-        hears: &mut impl Hears,
+        events: &mut impl HandshakeEvents,
     ) -> Result<(ReplyHeader, Bytes), Failure> {
         loop {
             let Ok(frame) = tokio::time::timeout(patience, self.frames.receive()).await else {
@@ -246,21 +248,21 @@ impl Fresh {
             let mut from = Reader::new(&frame);
             let header = ReplyHeader::decode(&mut from).map_err(malformed)?;
             if header.err == ErrorCode::SessionClosedRequireSaslAuth {
-                return Err(Failure::Credentials("the server serves only clients that have authenticated".to_owned()));
+                return Err(Failure::Credentials("the server serves only authenticated clients".to_owned()));
             }
             match header.xid {
-                xid::NOTIFICATION => hears.event(WatcherEvent::decode(&mut from).map_err(malformed)?),
+                xid::NOTIFICATION => events.event(WatcherEvent::decode(&mut from).map_err(malformed)?),
                 xid::AUTH if expected != xid::AUTH && header.err == ErrorCode::AuthFailed => {
                     return Err(Failure::Credentials("the server refused the credentials".to_owned()));
                 }
                 xid if xid == expected => return Ok((header, from.rest())),
-                xid => return Err(Failure::new(format!("an answer to request {xid}, which was not sent"))),
+                xid => return Err(Failure::new(format!("the server answered request {xid}, which was not sent"))),
             }
         }
     }
 }
 
-/// Describes a server that was silent for so long.
+/// Returns the error text for a server that was silent for `patience`.
 pub(super) fn silent(patience: Duration) -> String {
     format!("no answer for {patience:?}")
 }

@@ -1,14 +1,14 @@
-//! Decides which host is tried next, and when; keeps the outcome of the latest attempts, and which of them to log. No
+//! Decides which host is tried next and when. Keeps the outcomes of the latest attempts, and decides what to log. No
 //! I/O.
 //!
 //! All sessions of one ensemble share it, so the limits apply to a client and not to a session.
 //!
-//! No second has more than three attempts, whether they fail or work for a moment. The exception is a quick pass: as
-//! many attempts as there are hosts, each to another one, which need only be [`APART`]. It begins with the first
-//! attempt after a pause without attempts of one [`REST`] per host, but at least three. So a client's first attempts
-//! are quick, and those after a long connection; a short connection does not lead to a quick pass. If a host works
-//! before the pass is complete, the other hosts are still quick after the cut, unless the list of hosts was replaced
-//! meanwhile.
+//! At most three attempts are made in a second, whether they fail or connect for a moment. The exception is a quick
+//! pass: one attempt for each host, which need only be [`APART`]. It begins with the first attempt after a pause
+//! without attempts, of one [`REST`] per host and at least three. So a client's first attempts are quick, and so are
+//! those after a long connection, but not those after a short one. If a host becomes usable before the pass is
+//! complete, the other hosts are still tried quickly after the connection is lost, unless the list of hosts was
+//! replaced meanwhile.
 
 use std::collections::VecDeque;
 use std::fmt::Write as _;
@@ -17,41 +17,42 @@ use std::time::Duration;
 use super::connect_string::Endpoint;
 use crate::util::clock::Instant;
 
-/// Between the starts of two attempts.
+/// The minimum time between the starts of two attempts.
 const APART: Duration = Duration::from_millis(50);
-/// The pause without attempts before a quick pass, per host. So quick passes do not raise the average above three a
-/// second.
+/// The pause without attempts before a quick pass, per host. It keeps quick passes from raising the average above three
+/// attempts a second.
 const REST: Duration = Duration::from_millis(334);
 /// The most attempts in a second, outside a quick pass.
 const IN_A_SECOND: usize = 3;
 const SECOND: Duration = Duration::from_millis(1_001);
-/// After a pass without success; doubles with each further one.
+/// The longest random delay after the first failed pass. It doubles with each further one, up to the longest.
 const FIRST_DELAY: Duration = Duration::from_millis(100);
 const LONGEST_DELAY: Duration = Duration::from_secs(1);
-/// The most random delay after a cut, as all clients of a fleet may reconnect at once.
+/// The longest random delay after a lost connection, as all clients of a fleet may reconnect at once.
 const SPREAD: Duration = Duration::from_millis(100);
 const BETWEEN_WARNINGS: Duration = Duration::from_secs(60);
 
-/// The turn of one host.
+/// An attempt to connect to one host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Turn {
-    /// Its number, which no other host ever has.
+    /// The host's number, which is never reused.
     pub(crate) host: usize,
     pub(crate) endpoint: Endpoint,
-    /// How often it was tried since the last success. Of a name with several addresses each try begins with another.
+    /// How often the host has failed since any host was last usable. If its name has several addresses, each try begins
+    /// with another one.
     pub(crate) tries: u32,
     pub(crate) srvr: SrvrSupport,
 }
 
-/// What a host does when it is asked whether it serves (see `question`).
+/// What a host does when it is asked whether it serves. See `question`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SrvrSupport {
-    /// It was not asked while it served.
+    /// It has not been asked while it served.
     Unknown,
     /// It answers.
     Answers,
-    /// It closed the connection without a word soon after it served, as a proxy does: it is only asked again when it
-    /// serves the next time.
+    /// It closed the connection without an answer while it served, as a proxy does. It is asked again only when it next
+    /// serves.
     Closes,
 }
 
@@ -62,7 +63,7 @@ pub(crate) enum Notice {
     Begins {
         causes: String,
     },
-    GoesOn {
+    Continues {
         causes: String,
         tries: u32,
         lasting: Duration,
@@ -82,12 +83,12 @@ struct Host {
     tries: u32,
     cause: Option<String>,
     srvr: SrvrSupport,
-    /// It has refused the credentials, since a host worked.
+    /// It has refused the credentials, and no host was usable since.
     refuses: bool,
 }
 
 #[derive(Debug)]
-struct Trouble {
+struct Outage {
     since: Instant,
     warned: Instant,
 }
@@ -95,29 +96,30 @@ struct Trouble {
 #[derive(Debug)]
 pub(crate) struct Hosts {
     hosts: Vec<Host>,
-    /// Hosts that there have been.
+    /// The number given to the latest host.
     numbers: usize,
-    /// Those of the connect string.
+    /// The hosts of the connect string.
     first: Vec<Endpoint>,
-    /// The version of the ensemble's configuration that named them; none for those of the connect string.
+    /// The version of the ensemble's configuration that named the hosts; `None` if they are those of the connect
+    /// string.
     version: Option<u64>,
-    /// The number of the host that has its turn.
+    /// The number of the host that is being tried.
     trying: Option<usize>,
-    /// Places in `hosts`, shuffled once for each list of hosts.
+    /// Indices into `hosts`, shuffled once for each list of hosts.
     order: Vec<usize>,
     next: usize,
-    /// Attempts since the last success.
+    /// The number of failed attempts since the last success.
     failed: u32,
     /// The latest attempts, the last one first.
     attempts: VecDeque<Instant>,
     /// How many attempts are left of the quick pass.
     quick: usize,
     not_before: Option<Instant>,
-    trouble: Option<Trouble>,
+    outage: Option<Outage>,
 }
 
 impl Hosts {
-    /// `unit` draws numbers from 0..1.
+    /// `unit` draws random numbers from 0..1.
     pub(crate) fn new(endpoints: impl IntoIterator<Item = Endpoint>, unit: impl Fn() -> f64) -> Self {
         let first: Vec<Endpoint> = endpoints.into_iter().collect();
         let mut hosts = Hosts {
@@ -132,27 +134,27 @@ impl Hosts {
             attempts: VecDeque::new(),
             quick: 0,
             not_before: None,
-            trouble: None,
+            outage: None,
         };
         hosts.set(first, unit);
         hosts
     }
 
-    /// Replaces the hosts by those of the ensemble's configuration, unless a later version of it is in use. Returns
-    /// whether it did. A host that stays keeps the outcome of its attempts.
+    /// Replaces the hosts by those of the ensemble's configuration, unless this version or a later one is in use.
+    /// Returns whether it did. A host that remains keeps the outcome of its attempts.
     pub(crate) fn replace(&mut self, version: u64, endpoints: Vec<Endpoint>, unit: impl Fn() -> f64) -> bool {
-        let news = self.version.is_none_or(|known| known < version) && !endpoints.is_empty();
-        if news {
+        let is_newer = self.version.is_none_or(|known| known < version) && !endpoints.is_empty();
+        if is_newer {
             self.version = Some(version);
             self.set(endpoints, unit);
         }
-        news
+        is_newer
     }
 
     fn set(&mut self, endpoints: impl IntoIterator<Item = Endpoint>, unit: impl Fn() -> f64) {
         let mut before = std::mem::take(&mut self.hosts);
         for endpoint in endpoints {
-            // Named twice it is still one server.
+            // An endpoint that is listed twice is still one server.
             if self.hosts.iter().any(|host| host.endpoint == endpoint) {
                 continue;
             }
@@ -196,7 +198,7 @@ impl Hosts {
             self.order.swap(last, ((unit() * (last + 1) as f64) as usize).min(last));
         }
         self.next = 0;
-        // Some of them may just have been tried.
+        // Some of the hosts may just have been tried.
         self.quick = 0;
     }
 
@@ -218,7 +220,7 @@ impl Hosts {
         self.hosts.iter_mut().find(|host| host.number == number)
     }
 
-    /// Returns the host to try now, or when to ask again.
+    /// Returns the host to try now, or when to call this again.
     pub(crate) fn take(&mut self, now: Instant) -> Result<Turn, Instant> {
         if self.has_rested(now) {
             self.quick = self.hosts.len();
@@ -240,19 +242,18 @@ impl Hosts {
 
     /// Returns whether a quick pass may begin.
     fn has_rested(&self, now: Instant) -> bool {
-        // After less than a second the pass could bring a fourth attempt within it.
+        // With a pause below a second, the pass could add a fourth attempt to that second.
         let hosts = u32::try_from(self.hosts.len().max(IN_A_SECOND)).unwrap_or(u32::MAX);
         self.attempts.front().is_none_or(|latest| now.since(*latest) >= REST * hosts)
     }
 
     fn next_at(&self) -> Option<Instant> {
         let apart = self.attempts.front().map(|latest| *latest + APART);
-        let full = self.attempts.get(IN_A_SECOND - 1).filter(|_| self.quick == 0);
-        apart.max(full.map(|first| *first + SECOND)).max(self.not_before)
+        let oldest = self.attempts.get(IN_A_SECOND - 1).filter(|_| self.quick == 0);
+        apart.max(oldest.map(|oldest| *oldest + SECOND)).max(self.not_before)
     }
 
-    /// Records that an attempt failed, or that its connection was closed before it showed that it works. `unit` is from
-    /// 0..1.
+    /// Records that an attempt failed, or that its connection was lost before it became usable. `unit` is from 0..1.
     pub(crate) fn failed(&mut self, host: usize, cause: String, now: Instant, unit: f64) -> Option<Notice> {
         if let Some(host) = self.host(host) {
             host.tries = host.tries.saturating_add(1);
@@ -274,21 +275,21 @@ impl Hosts {
 
     fn warning(&mut self, now: Instant) -> Option<Notice> {
         let causes = self.causes();
-        match &mut self.trouble {
+        match &mut self.outage {
             None => {
-                self.trouble = Some(Trouble { since: now, warned: now });
+                self.outage = Some(Outage { since: now, warned: now });
                 Some(Notice::Begins { causes })
             }
-            Some(trouble) if now.since(trouble.warned) >= BETWEEN_WARNINGS => {
-                trouble.warned = now;
-                Some(Notice::GoesOn { causes, tries: self.failed, lasting: now.since(trouble.since) })
+            Some(outage) if now.since(outage.warned) >= BETWEEN_WARNINGS => {
+                outage.warned = now;
+                Some(Notice::Continues { causes, tries: self.failed, lasting: now.since(outage.since) })
             }
             Some(_) => None,
         }
     }
 
-    /// Records that a host has refused the credentials. Returns whether they are refused for good: by all hosts; or,
-    /// when `opening` a session, by this one while every other host has refused them or has failed.
+    /// Records that a host refused the credentials. Returns whether the refusal is final: all hosts have refused them
+    /// or, if `opening` a session, each of the others has refused them or failed.
     pub(crate) fn refused(&mut self, host: usize, opening: bool) -> bool {
         if let Some(host) = self.host(host) {
             host.refuses = true;
@@ -296,19 +297,20 @@ impl Hosts {
         self.hosts.iter().all(|host| host.refuses || (opening && host.tries > 0))
     }
 
-    /// Records that a connection to `host` works: it answered more than the handshake.
-    pub(crate) fn works(&mut self, host: usize, now: Instant) -> Option<Notice> {
+    /// Records that a connection to `host` is usable: the host answered more than the connect request.
+    pub(crate) fn mark_usable(&mut self, host: usize, now: Instant) -> Option<Notice> {
         let tries = std::mem::take(&mut self.failed);
         self.trying = None;
         self.not_before = None;
         for host in &mut self.hosts {
             (host.tries, host.cause, host.refuses) = (0, None, false);
         }
-        let trouble = self.trouble.take()?;
-        Some(Notice::Over { host: self.name(host).to_owned(), tries, lasted: now.since(trouble.since) })
+        let outage = self.outage.take()?;
+        Some(Notice::Over { host: self.name(host).to_owned(), tries, lasted: now.since(outage.since) })
     }
 
-    /// Records that a working connection was cut. `spread` is from 0..1 where many clients may reconnect at once.
+    /// Records that a usable connection was lost. `spread` is a number from 0..1 if the reconnect is to be delayed, as
+    /// many clients may reconnect at once.
     pub(crate) fn cut(&mut self, host: usize, cause: String, now: Instant, spread: Option<f64>) {
         if let Some(host) = self.host(host) {
             host.cause = Some(cause);
@@ -316,8 +318,8 @@ impl Hosts {
         self.not_before = spread.map(|unit| now + SPREAD.mul_f64(unit.clamp(0.0, 1.0)));
     }
 
-    /// `zk1:2181: connection refused (31 tries); zk2:2181: not tried yet`, in the order of the list of hosts; empty
-    /// when a connection works.
+    /// Returns the cause for each host, in the order of the list: `zk1:2181: connection refused (31 tries); zk2:2181:
+    /// not tried yet`. Empty if a connection is usable.
     pub(crate) fn causes(&self) -> String {
         let mut causes = String::new();
         if self.trying.is_none() && self.hosts.iter().all(|host| host.cause.is_none()) {
@@ -327,7 +329,7 @@ impl Hosts {
             let unknown = if self.trying == Some(*number) { "no answer yet" } else { "not tried yet" };
             let cause = cause.as_deref().unwrap_or(unknown);
             let separator = if causes.is_empty() { "" } else { "; " };
-            // Writing to a text cannot fail.
+            // Writing to a string cannot fail.
             let _ = write!(causes, "{separator}{name}: {cause}");
             if *tries > 1 {
                 let _ = write!(causes, " ({tries} tries)");

@@ -1,17 +1,17 @@
 //! Which operations the servers lack.
 //!
 //! A ZooKeeper server answers an operation that it does not know with an error. ClickHouse Keeper closes the connection
-//! instead, and the next connection has another session: all that the client holds is lost. If the client repeated the
-//! request, this would go on for ever. So it concludes from what it sees, with servers whose sessions have no password,
-//! as Keeper's:
+//! instead, and the next connection gets another session: everything that the client holds is lost. If the client
+//! retried the request, this would repeat forever. So the client infers what the servers lack. It does so only for
+//! servers whose sessions have no password, like those of Keeper:
 //!
-//! * Of the requests under way when a server ends a connection, the first one is the suspect whose operation was never
-//!   answered: requests are read in their order.
-//! * An operation that is the suspect twice within minutes is one that the servers lack. Requests for it are refused
-//!   before they are sent, as a ZooKeeper server would refuse them.
-//! * An operation that was answered before is suspect one end later: another server may not know it.
-//! * When a session is opened an hour after that or later, the operation may be sent once more, as an ensemble that is
-//!   upgraded ends all sessions.
+//! * When a server ends a connection, the suspect is the first request in flight whose operation was never answered:
+//!   servers read requests in order.
+//! * The servers lack an operation that is the suspect twice within minutes. Requests for it are refused before they
+//!   are sent, as a ZooKeeper server would refuse them.
+//! * An operation that was answered before becomes the suspect one end later: another server may not know it.
+//! * When a session is opened an hour later or more, the operation may be sent once again: an upgrade of the ensemble
+//!   ends all sessions.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,17 +21,17 @@ use crate::protocol::OpCode;
 use crate::util::clock::Instant;
 use crate::util::mutex::Mutex;
 
-/// Two ends further apart than this are no proof.
+/// Two ends further apart than this prove nothing.
 const IN_A_ROW: Duration = Duration::from_secs(5 * 60);
-/// After so long an operation may be sent once more.
+/// After this long an operation may be sent once again.
 const PAUSE: Duration = Duration::from_secs(60 * 60);
 
 /// The knowledge that all sessions of a client share.
 #[derive(Debug, Default)]
 pub(crate) struct LackingOperations {
-    /// Whether the servers close connections on what they do not know.
+    /// Whether the servers close connections on operations that they do not know.
     closes: AtomicBool,
-    /// Of those operations that some servers lack.
+    /// What is known of the operations that some servers lack.
     known: Mutex<HashMap<OpCode, Knowledge>>,
 }
 
@@ -39,16 +39,16 @@ pub(crate) struct LackingOperations {
 enum Knowledge {
     /// A server has answered it.
     Answered,
-    /// It was the suspect, then.
+    /// It was the suspect at that time.
     Suspect(Instant),
-    /// It is not sent, since then.
+    /// It has not been sent since that time.
     Lacking(Instant),
-    /// It was lacking, and may be sent once more.
+    /// It was lacking, and may be sent once again.
     OnTrial,
 }
 
 impl LackingOperations {
-    /// Notes that a session was opened, and whether its servers close connections on what they do not know.
+    /// Records that a session was opened, and whether its servers close connections on unknown operations.
     pub(crate) fn opened(&self, closes: bool, now: Instant) {
         self.closes.store(closes, Ordering::Relaxed);
         for knowledge in self.known.lock().values_mut() {
@@ -63,14 +63,14 @@ impl LackingOperations {
         self.may_lack(op) && matches!(self.known.lock().get(&op), Some(Knowledge::Lacking(_)))
     }
 
-    /// Notes that a server answered an operation, whatever the answer.
+    /// Records that a server answered an operation, whatever the answer.
     pub(crate) fn answered(&self, op: OpCode) {
         if self.may_lack(op) {
             self.known.lock().insert(op, Knowledge::Answered);
         }
     }
 
-    /// Notes that a server ended a connection on which these operations were under way, in this order.
+    /// Records that a server ended a connection on which these operations were in flight, in this order.
     pub(crate) fn ended(&self, under_way: impl Iterator<Item = OpCode>, now: Instant) {
         let suspects: Vec<OpCode> = under_way.filter(|op| self.may_lack(*op)).collect();
         let mut known = self.known.lock();
@@ -91,7 +91,7 @@ impl LackingOperations {
             tracing::warn!(
                 event = "operation_lacking",
                 operation = suspect.description(),
-                "servers closed the connection instead of answering this operation; the client does without it"
+                "servers closed the connection instead of answering this operation; it is no longer used"
             );
         }
     }
@@ -175,7 +175,7 @@ mod tests {
         let case = Case::new();
         case.ends(&[OpCode::Create2]);
         case.lacking.answered(OpCode::Create2);
-        // The other one was never answered, so it is the suspect although it comes behind.
+        // CreateContainer was never answered, so it is the suspect although it comes second.
         case.ends(&[OpCode::Create2, OpCode::CreateContainer]);
         case.ends(&[OpCode::Create2, OpCode::CreateContainer]);
         assert_eq!(case.lacks(), [OpCode::CreateContainer]);

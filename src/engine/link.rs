@@ -1,11 +1,11 @@
 //! The sending side of a session: requests become frames and wait for their answers, in order.
 //!
-//! A caller writes its request itself if nothing else is to be written, unless many requests are in flight. What the
-//! socket does not take at once is left to the session's task, which alone waits for it. Nothing here blocks, and
-//! nothing needs a runtime.
+//! A caller writes its request itself if nothing else waits to be written, unless many requests are in flight. What the
+//! socket does not take at once is left to the session's task: only the task waits for the socket. Nothing here blocks,
+//! and nothing needs a runtime.
 //!
-//! Locks are taken in this order: watches, `sending`, `sent`. None is held while an answer is handed over. Events are
-//! handed over under the lock of the watches, as that only wakes tasks.
+//! Locks are taken in this order: watches, `sending`, `sent`. No lock is held while an answer is delivered. Events are
+//! delivered under the lock of the watches, as this only wakes tasks.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -30,12 +30,11 @@ use crate::protocol::{
 use crate::util::clock::{Clock, Instant};
 use crate::util::mutex::{Mutex, MutexGuard};
 
-/// With this many requests in flight, a caller does not write a further one: the task writes all that accumulate at
-/// once.
+/// With this many requests in flight, callers leave further ones to the task, which writes them together.
 const WRITTEN_BY_CALLERS: usize = 8;
-/// Waiting requests are combined up to this size.
+/// The task combines waiting requests into writes of up to this size.
 const WRITTEN_AT_ONCE: usize = 64 * 1024;
-/// The bytes of a frame that hold its length, which does not count them.
+/// The length prefix of a frame. The length does not include it.
 const PREFIX: usize = 4;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,19 +49,19 @@ struct Sending<W> {
     /// When the owner asked to close the session.
     closing: Option<Instant>,
     socket: Option<Box<dyn AsyncWrite + Send + Unpin>>,
-    /// Bytes being written, of requests that are in `sent`.
+    /// The bytes being written. Their requests are in `sent`.
     out: BytesMut,
-    /// A layer below may still buffer what it has taken.
+    /// The socket may still buffer bytes that it has taken.
     unflushed: bool,
-    /// To be written after `out`: frames without their xid.
+    /// The requests to write after `out`. Their frames have no xid yet.
     waiting: VecDeque<(BytesMut, Entry<W>)>,
-    /// While there are any, callers do not write.
+    /// Callers write nothing while this is above zero.
     corks: usize,
     latest_xid: i32,
     latest_write: Instant,
-    /// When the latest request was written that extends the session at all servers, or the latest ping.
+    /// When the latest ping was written, or the latest request that extends the session at all servers.
     latest_sign: Instant,
-    /// The session timeout of the connection.
+    /// The session timeout that the server granted on this connection.
     granted: Duration,
     broken: Option<io::Error>,
 }
@@ -71,32 +70,44 @@ struct Sending<W> {
 pub(crate) struct Interrupted<W> {
     /// Nothing was written after this moment.
     pub(crate) at: Instant,
-    /// May have been carried out.
-    pub(crate) sent: VecDeque<Entry<W>>,
-    /// Was never written.
-    pub(crate) unsent: Vec<Entry<W>>,
+    /// Requests that may have been carried out.
+    sent: VecDeque<Entry<W>>,
+    /// Requests that were never written.
+    unsent: Vec<Entry<W>>,
 }
 
-/// What the timer of the session's task checks about the connection.
+impl<W> Interrupted<W> {
+    /// Fails the requests: those that may have been carried out with `error`, the others as not connected.
+    pub(crate) fn fail(self, error: Error) {
+        for entry in self.sent {
+            entry.fail(error.clone());
+        }
+        for entry in self.unsent {
+            entry.fail(Error::NotConnected);
+        }
+    }
+}
+
+/// The times that the session's task checks when its timer fires.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Pulse {
+pub(crate) struct LinkTimes {
     pub(crate) latest_write: Instant,
-    /// As well, of pings and requests that extend the session.
+    /// The latest write of a ping, or of a request that extends the session at all servers.
     pub(crate) latest_sign: Instant,
-    /// When the oldest request without an answer was written, pings included.
+    /// When the oldest unanswered request was written, pings included.
     pub(crate) oldest: Option<Instant>,
     pub(crate) ping_out: bool,
     pub(crate) closing: Option<Instant>,
 }
 
-/// `W` is what a holder gets for a watch.
+/// The sending side of a session. `W` is the watch that a caller receives with an answer.
 pub(crate) struct Link<W> {
     clock: Clock,
     limit: Arc<RequestLimit>,
     lacking: Arc<LackingOperations>,
     sending: Mutex<Sending<W>>,
     sent: Mutex<Outstanding<W>>,
-    /// The session's task.
+    /// Wakes the session's task.
     pub(crate) task: AtomicWaker,
 }
 
@@ -136,13 +147,13 @@ impl<W> Link<W> {
         self.lacking.has(op)
     }
 
-    /// Returns whether a request would be accepted.
+    /// Returns whether requests are accepted.
     pub(crate) fn is_open(&self) -> bool {
         let sending = self.sending.lock();
         sending.gate == Gate::Up && sending.closing.is_none()
     }
 
-    /// Accepts a request, and writes it if nothing is before it.
+    /// Accepts a request, and writes it if no other request waits.
     pub(crate) fn hand_over(
         &self,
         request: &impl Request,
@@ -156,8 +167,8 @@ impl<W> Link<W> {
         }
         let now = self.clock.now();
         if now >= sending.latest_write + sending.granted {
-            // After such a pause of the process the session cannot be alive: the outcome of what is written now would
-            // be unknown.
+            // The process was suspended for so long that the session must have expired: the outcome of a request
+            // written now would be unknown.
             self.task.wake();
             return Err(Error::NotConnected);
         }
@@ -173,8 +184,8 @@ impl<W> Link<W> {
     }
 
     /// Asks the server to remove a watch. The caller holds the lock of the watches, so that none is added meanwhile.
-    /// Returns false if that cannot be asked now: there is no connection, too much is waiting, or a request arms such a
-    /// watch, until it is [settled](Self::settled).
+    /// Returns false if this is not possible now: there is no connection, too many requests wait, or a request that
+    /// arms such a watch is not [settled](Self::settled) yet.
     pub(crate) fn remove_watch(&self, path: &Arc<str>, watcher: WatcherType) -> bool {
         if self.lacks(OpCode::RemoveWatches) {
             // The server keeps it until its next event, which no caller waits for.
@@ -182,7 +193,7 @@ impl<W> Link<W> {
         }
         let Ok(frame) = frame(&RemoveWatchesRequest { path, watcher }) else { return false };
         let mut sending = self.sending.lock();
-        if sending.gate != Gate::Up || sending.closing.is_some() || self.sent.lock().arms(watcher, path) {
+        if sending.gate != Gate::Up || sending.closing.is_some() || self.sent.lock().must_defer_removal(watcher, path) {
             return false;
         }
         let mut entry = Entry::new(OpCode::RemoveWatches, frame.len() - PREFIX, sending.latest_write);
@@ -217,16 +228,16 @@ impl<W> Link<W> {
         Ok(())
     }
 
-    /// Keeps callers from writing what they hand over, until [`uncork`](Self::uncork).
+    /// Holds back the requests that callers hand over, until [`uncork`](Self::uncork).
     pub(crate) fn cork(&self) {
         self.sending.lock().corks += 1;
     }
 
-    /// Takes back one [`cork`](Self::cork); after the last one, what waited leaves in one write.
+    /// Undoes one [`cork`](Self::cork). After the last one, the requests that waited are written together.
     pub(crate) fn uncork(&self) {
         let mut sending = self.sending.lock();
         sending.corks = sending.corks.saturating_sub(1);
-        // Where the socket is busy, the task continues with the waiting requests.
+        // If the socket is busy, the task continues with the waiting requests.
         let idle = sending.out.is_empty() && !sending.unflushed && sending.broken.is_none();
         if sending.corks > 0 || !idle || sending.waiting.is_empty() {
             return;
@@ -251,7 +262,8 @@ impl<W> Link<W> {
         }
     }
 
-    /// Writes all bytes, for the task, which waits for the socket. An error is one of this or of an earlier write.
+    /// Writes all bytes, waiting for the socket. Called by the task. Also returns the error of an earlier write by a
+    /// caller.
     pub(crate) fn poll_flush(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let mut sending = self.sending.lock();
         if let Some(error) = sending.broken.take() {
@@ -301,7 +313,7 @@ impl<W> Link<W> {
         let Ok(frame) = frame_as(xid::PING, &PingRequest {}) else { return };
         let mut sending = self.sending.lock();
         let now = self.clock.now();
-        // Also if nothing is written: bytes that wait for the socket are as good as a ping.
+        // Set even if no ping is written: bytes that wait for the socket serve as one.
         (sending.latest_write, sending.latest_sign) = (now, now);
         if sending.gate != Gate::Up || !sending.out.is_empty() || sending.broken.is_some() {
             return;
@@ -311,16 +323,16 @@ impl<W> Link<W> {
         self.write_by_caller(&mut sending);
     }
 
-    /// Takes the send time of the ping that was answered.
+    /// Takes the time at which the answered ping was sent.
     pub(crate) fn take_ping(&self) -> Option<Instant> {
         self.sent.lock().ping.take()
     }
 
-    pub(crate) fn pulse(&self) -> Pulse {
+    pub(crate) fn times(&self) -> LinkTimes {
         let sending = self.sending.lock();
         let sent = self.sent.lock();
         let oldest = sent.entries.front().map(|entry| entry.sent);
-        Pulse {
+        LinkTimes {
             latest_write: sending.latest_write,
             latest_sign: sending.latest_sign,
             oldest: [oldest, sent.ping].into_iter().flatten().min(),
@@ -329,7 +341,7 @@ impl<W> Link<W> {
         }
     }
 
-    /// Takes the request that is answered next, if it has this xid.
+    /// Takes the oldest request, which the server answers next, if it has this xid.
     pub(crate) fn take_answered(&self, xid: i32) -> Option<Entry<W>> {
         let mut sent = self.sent.lock();
         let answered = if sent.entries.front()?.xid == xid { sent.entries.pop_front() } else { None };
@@ -339,8 +351,8 @@ impl<W> Link<W> {
         })
     }
 
-    /// Notes that the server has ended the connection, perhaps because of a request under way: it does not read the
-    /// longest one, or does not know an operation.
+    /// Records that the server ended the connection. A request in flight may be the cause: the longest one may exceed
+    /// the server's limit, or the server may not know an operation.
     pub(crate) fn ended_by_server(&self) {
         let (sent, now) = (self.sent.lock(), self.clock.now());
         let longest = sent.entries.iter().map(|entry| entry.length).max();
@@ -348,18 +360,18 @@ impl<W> Link<W> {
         self.lacking.ended(sent.entries.iter().map(|entry| entry.needs), now);
     }
 
-    /// Puts back a request whose answer does not count: it fails with the connection.
+    /// Puts back a request whose answer does not count. It fails with the connection.
     pub(crate) fn put_back(&self, entry: Entry<W>) {
         self.sent.lock().entries.push_front(entry);
     }
 
-    /// Stops counting a request: it is answered in full, and its watch is in the table.
+    /// Stops counting a request that was answered in full and whose watch is in the table.
     pub(crate) fn settled(&self, entry: &Entry<W>) {
         self.sent.lock().remove(entry);
     }
 
-    /// Accepts requests from now on, for a new connection whose latest xid is given. If the session is being closed,
-    /// the close is sent first.
+    /// Starts to accept requests, on a new connection. `latest_xid` is the last xid used on it. If the session is being
+    /// closed, sends the close.
     pub(crate) fn up(&self, socket: Box<dyn AsyncWrite + Send + Unpin>, latest_xid: i32, granted: Duration) {
         let mut sending = self.sending.lock();
         sending.granted = granted;
@@ -373,7 +385,7 @@ impl<W> Link<W> {
         }
     }
 
-    /// Accepts no more requests for this connection.
+    /// Stops accepting requests: the connection is lost.
     pub(crate) fn down(&self) -> Interrupted<W> {
         let mut sending = self.sending.lock();
         if sending.gate == Gate::Up {
@@ -390,13 +402,14 @@ impl<W> Link<W> {
         Interrupted { at, sent, unsent }
     }
 
-    /// As `down`, for good.
+    /// Stops accepting requests permanently: the session has ended.
     pub(crate) fn over(&self) -> Interrupted<W> {
         self.sending.lock().gate = Gate::Over;
         self.down()
     }
 
-    /// Closes the session: those requests that were handed over are still written and answered, and the close follows.
+    /// Closes the session. The requests that were handed over before are still written and answered; the close follows
+    /// them.
     pub(crate) fn close(&self) {
         let mut sending = self.sending.lock();
         if sending.gate == Gate::Over || sending.closing.is_some() {
@@ -429,21 +442,21 @@ impl<W> Link<W> {
 }
 
 impl<W> Sending<W> {
-    /// Gives a request its xid, just before it is written.
+    /// Assigns the xid of a request just before it is written.
     fn stamp(&mut self, frame: &mut BytesMut, entry: &mut Entry<W>, now: Instant) {
         self.latest_xid = next_xid(self.latest_xid);
         (entry.xid, entry.sent, self.latest_write) = (self.latest_xid, now, now);
         if entry.proof().is_some() {
             self.latest_sign = now;
         }
-        // After the length.
+        // The xid follows the length.
         if let Some(place) = frame.get_mut(PREFIX..PREFIX + 4) {
             place.copy_from_slice(&entry.xid.to_be_bytes());
         }
     }
 }
 
-/// Returns the next xid. Numbers below 1 are not for ordinary requests.
+/// Returns the next xid. Ordinary requests use no number below 1.
 pub(crate) fn next_xid(latest: i32) -> i32 {
     latest.checked_add(1).unwrap_or(1)
 }

@@ -2,19 +2,19 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `ensemble` | an ensemble, and the opening of its sessions |
+//! | `ensemble` | an ensemble, and how its sessions are opened |
 //! | `options` | the options of an ensemble |
-//! | `requests` | `Session`: the requests, as its holder makes them |
+//! | `requests` | `Session`: the requests that its owner makes |
 //! | `ops` | the steps of a multi, and its outcome |
 //! | `error` | why a request failed |
 //! | `events` | watches, and their events |
-//! | `observer` | what the holder of a session is told of its connection |
-//! | `check` | what is refused before it is sent |
-//! | `connect_string` | where the ensemble is |
+//! | `observer` | what the owner of a session learns about its connection |
+//! | `check` | checks of a request before it is sent |
+//! | `connect_string` | the list of servers to connect to |
 //! | `hosts` | which host is tried next and when, and the outcomes |
-//! | `configuration` | the hosts that the ensemble itself names |
+//! | `configuration` | the hosts in the ensemble's dynamic configuration |
 //! | `connect` | a connection to one host: TCP, TLS |
-//! | `frames` | frames out of the byte stream |
+//! | `frames` | cuts the byte stream into frames |
 //! | `question` | whether a server serves, before a session is handed to it |
 //! | `handshake` | the exchange on a connection before it takes requests |
 //! | `sasl` | authentication by user and password |
@@ -23,7 +23,7 @@
 //! | `request_limit` | the longest request that the servers read |
 //! | `lacking_operations` | the operations that the servers lack |
 //! | `link` | the writing of requests |
-//! | `outstanding` | the requests without an answer |
+//! | `outstanding` | the unanswered requests |
 //! | `watches` | the watches of a session |
 //! | `serve` | a connection that takes requests |
 //! | `state` | the state of a session that only its task uses |
@@ -31,7 +31,7 @@
 //! | `shared` | the state of a session outside its task |
 //! | `refusal` | what the error codes of the wire mean |
 //! | `contract` | tests: the ensemble in memory behaves as real servers do |
-//! | `tests` | tests: the engine beside a scripted server |
+//! | `tests` | tests: the engine against a scripted server |
 
 pub(crate) mod check;
 mod configuration;
@@ -58,6 +58,9 @@ mod request_limit;
 mod requests;
 #[cfg(feature = "sasl-digest-md5")]
 pub(crate) mod sasl;
+#[cfg(not(feature = "sasl-digest-md5"))]
+#[path = "without_sasl.rs"]
+pub(crate) mod sasl;
 mod serve;
 mod session;
 mod shared;
@@ -66,16 +69,16 @@ mod state;
 mod tests;
 #[cfg(feature = "tls")]
 pub(crate) mod tls;
+#[cfg(not(feature = "tls"))]
+#[path = "without_tls.rs"]
+pub(crate) mod tls;
 mod watches;
 
 pub(crate) use self::connect::Connector;
-#[cfg(feature = "testing")]
 pub(crate) use self::connect::Stream;
-#[cfg(feature = "testing")]
 pub(crate) use self::connect_string::Endpoint;
 pub(crate) use self::ensemble::Ensemble;
 pub(crate) use self::error::Error;
-#[cfg_attr(not(feature = "testing"), allow(unreachable_pub))]
 pub use self::events::Event;
 pub use self::events::WatchMode;
 pub(crate) use self::events::{PersistentEvent, PersistentWatch, Watch};
@@ -84,7 +87,6 @@ pub(crate) use self::ops::{Multi, Op, OpResult};
 #[cfg(test)]
 pub(crate) use self::options::Jitter;
 pub(crate) use self::options::{Options, Spawner};
-#[cfg(feature = "testing")]
 pub(crate) use self::refusal::refusal;
 pub(crate) use self::requests::{ManyRead, Reply, Session};
 pub(crate) use self::session::Opened;

@@ -6,43 +6,41 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 
 use super::connect_string::ConnectString;
-#[cfg(feature = "sasl-digest-md5")]
-use super::sasl;
+use super::{sasl, tls};
 use crate::util::clock::Clock;
 
-/// Starts a task where the session of a client is kept.
+/// Spawns a task on the runtime that runs the client's sessions.
 pub(crate) type Spawner = Arc<dyn Fn(BoxFuture<'static, ()>) + Send + Sync>;
 
 /// Draws numbers, uniform in 0..1.
 pub(crate) type Jitter = Arc<dyn Fn() -> f64 + Send + Sync>;
 
-/// Of the session timeout: a server that is silent for longer is left.
+/// How long a server may be silent before the connection is dropped, as a fraction of the session timeout.
 const SILENCE: f64 = 0.4;
 
 /// How to reach an ensemble, which credentials to present, and what the sessions run on.
 #[derive(Clone)]
 pub(crate) struct Options {
     pub(crate) connect_string: ConnectString,
-    /// What each connection asks for; the servers may grant another.
+    /// The timeout that each connection requests. The servers may grant another one.
     pub(crate) session_timeout: Duration,
     /// How long a caller waits for a new session, at most.
     pub(crate) connection_timeout: Duration,
     /// Schemes and credentials, presented on each connection.
     pub(crate) auths: Vec<(String, Vec<u8>)>,
-    /// Encrypts the connections to all hosts but those after `tcp://`.
-    #[cfg(feature = "tls")]
-    pub(crate) tls: Option<Arc<rustls::ClientConfig>>,
-    #[cfg(feature = "sasl-digest-md5")]
+    /// Encrypts the connections to all hosts except those prefixed with `tcp://`.
+    pub(crate) tls: Option<Arc<tls::ClientConfig>>,
     pub(crate) sasl: Option<sasl::Credentials>,
-    /// How long a server that owes an answer may be silent; by default 0.4 of the session timeout.
+    /// How long a server that owes an answer may be silent. The default is 0.4 of the session timeout.
     pub(crate) silence: Option<Duration>,
-    /// The longest request that the client itself sends; named in the error of a request that the servers do not read.
+    /// The client's own limit for requests. Only shown in the error of a request that the servers do not read.
     pub(crate) max_request_bytes: usize,
-    /// A longer answer, in bytes, is an error of its request.
+    /// The longest answer in bytes. A request with a longer answer fails.
     pub(crate) longest_answer: usize,
-    /// Waits up to 100 ms before the first attempt after a cut: for large fleets, whose clients would all come at once.
+    /// Waits up to 100 ms before the first attempt after a lost connection, so that the clients of a large fleet do not
+    /// all reconnect at once.
     pub(crate) spread_reconnects: bool,
-    /// Replaces the hosts of the connect string by those of the ensemble's configuration, whenever that changes.
+    /// Replaces the hosts by those in the ensemble's configuration, now and whenever it changes.
     pub(crate) follows_configuration: bool,
     pub(crate) clock: Clock,
     pub(crate) spawn: Spawner,
@@ -50,7 +48,7 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// Returns options with the defaults for all others. `spawn` runs the sessions, on a runtime with I/O and time.
+    /// Returns these options, with defaults for all others. `spawn` must use a runtime with I/O and time.
     pub(crate) fn new(
         connect_string: ConnectString,
         session_timeout: Duration,
@@ -63,13 +61,11 @@ impl Options {
             session_timeout,
             connection_timeout: session_timeout,
             auths: Vec::new(),
-            #[cfg(feature = "tls")]
             tls: None,
-            #[cfg(feature = "sasl-digest-md5")]
             sasl: None,
             silence: None,
             max_request_bytes: usize::MAX,
-            // Servers do not limit what they answer.
+            // Servers do not limit the length of their answers.
             longest_answer: i32::MAX as usize,
             spread_reconnects: false,
             follows_configuration: false,
@@ -80,7 +76,7 @@ impl Options {
     }
 
     pub(super) fn silence(&self, granted: Duration) -> Duration {
-        // The servers may have granted less than what was asked for.
+        // The servers may have granted less than requested.
         self.silence.map_or(granted.mul_f64(SILENCE), |silence| silence.min(granted))
     }
 }

@@ -1,4 +1,4 @@
-//! The requests of a connection that are not answered yet: what each waits for, and how many there may be.
+//! The unanswered requests of a connection: what each waits for, and how many there may be.
 
 use std::collections::hash_map::Entry::Occupied;
 use std::collections::{HashMap, VecDeque};
@@ -12,7 +12,7 @@ use super::watches::Kind;
 use crate::protocol::{AnyResponse, ErrorCode, OpCode, WatcherType};
 use crate::util::clock::Instant;
 
-/// The most unanswered requests, and bytes of them: further ones are refused.
+/// The most unanswered requests, and the most bytes in them. Requests beyond these limits are refused.
 const MOST_REQUESTS: usize = 64 * 1024;
 const MOST_BYTES: usize = 64 * 1024 * 1024;
 
@@ -30,7 +30,7 @@ pub(crate) struct WantedWatch {
 }
 
 impl WantedWatch {
-    /// Returns the kind of watch that an answer of this code arms: `exists` arms one on a missing node as well.
+    /// Returns the kind of watch that an answer with this code arms. `exists` arms one even if the node is missing.
     pub(crate) fn armed_by(&self, op: OpCode, code: ErrorCode) -> Option<Kind> {
         match (op, code) {
             (_, ErrorCode::Ok) => Some(self.kind),
@@ -44,14 +44,14 @@ impl WantedWatch {
 pub(crate) struct Entry<W> {
     pub(crate) xid: i32,
     pub(crate) op: OpCode,
-    /// The youngest operation that the server must know.
+    /// The newest operation that the server must know to carry it out.
     pub(crate) needs: OpCode,
     pub(crate) sent: Instant,
     pub(crate) watch: Option<WantedWatch>,
-    /// The watch that it removes.
+    /// The watch that the request removes.
     pub(crate) removes: Option<(WatcherType, Arc<str>)>,
     pub(crate) reply: Option<oneshot::Sender<Answer<W>>>,
-    /// The length of its frame, in bytes.
+    /// The length of its frame in bytes.
     pub(crate) length: usize,
 }
 
@@ -61,8 +61,8 @@ impl<W> Entry<W> {
         Entry { xid: 0, op, needs: op, sent: now, watch: None, removes: None, reply: None, length }
     }
 
-    /// Returns what an answer to it proves. That to a read proves nothing: the server need not tell its leader of it,
-    /// and ClickHouse Keeper does not.
+    /// Returns what an answer to the request proves. The answer to a read proves nothing: the server need not inform
+    /// its leader of the read, and ClickHouse Keeper does not.
     pub(crate) fn proof(&self) -> Option<Proof> {
         match self.op {
             OpCode::Create
@@ -89,24 +89,25 @@ impl<W> Entry<W> {
     }
 }
 
-/// All of them, in the order in which they were written.
+/// All unanswered requests of a connection.
 pub(crate) struct Outstanding<W> {
+    /// The requests that were written, in that order.
     pub(crate) entries: VecDeque<Entry<W>>,
-    /// When the ping without an answer was written.
+    /// When the unanswered ping was written.
     pub(crate) ping: Option<Instant>,
-    /// Handed over and not answered, including those that wait to be written.
+    /// The number of unanswered requests, including those that wait to be written.
     requests: usize,
     bytes: usize,
-    /// How many of them arm a watch, by the type that the server will keep.
-    arming: HashMap<(WatcherType, Arc<str>), usize>,
+    /// How many of the requests arm a watch, by the type under which the server will keep it.
+    watches_in_flight: HashMap<(WatcherType, Arc<str>), usize>,
 }
 
 impl<W> Outstanding<W> {
     pub(crate) fn new() -> Self {
-        Outstanding { entries: VecDeque::new(), ping: None, requests: 0, bytes: 0, arming: HashMap::new() }
+        Outstanding { entries: VecDeque::new(), ping: None, requests: 0, bytes: 0, watches_in_flight: HashMap::new() }
     }
 
-    /// Counts a request that is handed over; refuses one above the limits.
+    /// Counts a request, or refuses it if it exceeds the limits.
     pub(crate) fn add(&mut self, entry: &Entry<W>) -> Result<(), Error> {
         let too_long = self.bytes > 0 && self.bytes + entry.length > MOST_BYTES;
         if too_long || self.requests >= MOST_REQUESTS {
@@ -115,20 +116,22 @@ impl<W> Outstanding<W> {
         self.requests += 1;
         self.bytes += entry.length;
         if let Some(WantedWatch { kind, path }) = &entry.watch {
-            *self.arming.entry((kind.at_server(), Arc::clone(path))).or_default() += 1;
+            *self.watches_in_flight.entry((kind.at_server(), Arc::clone(path))).or_default() += 1;
         }
         Ok(())
     }
 
-    /// Returns whether a request arms a watch that the server would remove together with this one.
-    pub(crate) fn arms(&self, watcher: WatcherType, path: &Arc<str>) -> bool {
-        let goes = |other: &WatcherType| {
+    /// Returns whether the removal of this watch must wait: a request in flight arms a watch that the server would
+    /// remove with it.
+    pub(crate) fn must_defer_removal(&self, watcher: WatcherType, path: &Arc<str>) -> bool {
+        let is_removed = |other: &WatcherType| {
             *other == watcher
                 || watcher == WatcherType::Any
                 || Kind::PERSISTENT.iter().any(|kind| kind.at_server() == *other)
         };
         let kept = Kind::ALL.into_iter().map(Kind::at_server);
-        !self.arming.is_empty() && kept.filter(goes).any(|other| self.arming.contains_key(&(other, Arc::clone(path))))
+        let in_flight = &self.watches_in_flight;
+        !in_flight.is_empty() && kept.filter(is_removed).any(|other| in_flight.contains_key(&(other, Arc::clone(path))))
     }
 
     /// Stops counting a request.
@@ -136,10 +139,10 @@ impl<W> Outstanding<W> {
         self.requests = self.requests.saturating_sub(1);
         self.bytes = self.bytes.saturating_sub(entry.length);
         let Some(WantedWatch { kind, path }) = &entry.watch else { return };
-        if let Occupied(mut arming) = self.arming.entry((kind.at_server(), Arc::clone(path))) {
-            *arming.get_mut() -= 1;
-            if *arming.get() == 0 {
-                arming.remove();
+        if let Occupied(mut count) = self.watches_in_flight.entry((kind.at_server(), Arc::clone(path))) {
+            *count.get_mut() -= 1;
+            if *count.get() == 0 {
+                count.remove();
             }
         }
     }

@@ -1,10 +1,11 @@
-//! Asks a server whether it serves, on a connection of its own, before a session is handed to it.
+//! Asks a server whether it serves, on a separate connection, before a session is handed to it.
 //!
-//! A request to resume a session that is not answered costs time: it may have been carried out, so the session may end
-//! as early as after the shortest timeout that a server grants. But a server that starts, stops or elects a leader
-//! accepts connections and closes them unanswered, and a proxy before it does the same. The word `srvr` tells such a
-//! server from one that serves, and moves no session. Servers permit it by default, and one that does not says so. A
-//! proxy may close the connection instead, so a host that was handed a session unasked is asked while it serves.
+//! An unanswered request to resume a session costs time: it may have been carried out, so the session may end as early
+//! as after the shortest timeout that a server grants. But a server that is starting, stopping or electing a leader
+//! accepts connections and closes them unanswered, and so does a proxy in front of it. The four-letter word `srvr`
+//! distinguishes such a server from one that serves, and moves no session. Servers permit it by default; a server that
+//! does not permit it says so. A proxy may close the connection instead, so a host on which a session was opened or
+//! resumed without asking is asked later, while it serves.
 
 use std::io;
 
@@ -14,18 +15,19 @@ use super::connect::Stream;
 
 /// The four-letter word for a server's state.
 const WORD: &[u8] = b"srvr";
-/// An answer is not read further than this.
+/// The most bytes of an answer that are read.
 const LONGEST: usize = 8 * 1024;
 
-/// The state of a server, as it tells it.
+/// The state that a server reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ServerState {
     /// It serves, or does not say that it does not.
     Serving,
     ReadOnly,
-    /// It has no leader, or is about to start or stop.
+    /// It has no leader, or is starting or stopping.
     NotServing,
-    /// It closed the connection without a word: nothing listens behind a proxy, or it lets no such words pass.
+    /// It closed the connection without an answer: no server listens behind a proxy, or the proxy passes no four-letter
+    /// words.
     Unknown,
 }
 
@@ -34,15 +36,15 @@ pub(super) async fn ask(mut stream: Stream) -> io::Result<ServerState> {
     stream.write.write_all(WORD).await?;
     stream.write.flush().await?;
     let mut answer = Vec::new();
-    // Without its end of the connection, or with a reset in its place, an answer is an answer.
+    // An answer counts even if the stream then fails. A reset without an answer counts as a close.
     let read = stream.read.take(LONGEST as u64).read_to_end(&mut answer).await;
     match read {
         Err(error) if answer.is_empty() && error.kind() != io::ErrorKind::ConnectionReset => Err(error),
-        _ => Ok(understand(&answer)),
+        _ => Ok(parse(&answer)),
     }
 }
 
-fn understand(answer: &[u8]) -> ServerState {
+fn parse(answer: &[u8]) -> ServerState {
     let says = |words: &str| answer.windows(words.len()).any(|part| part == words.as_bytes());
     match answer {
         [] => ServerState::Unknown,
@@ -68,7 +70,7 @@ mod tests {
             ("Zookeeper version: 3.9.3\nMode: read-only\n", ServerState::ReadOnly),
             ("", ServerState::Unknown),
         ] {
-            assert_eq!(understand(answer.as_bytes()), state, "{answer}");
+            assert_eq!(parse(answer.as_bytes()), state, "{answer}");
         }
     }
 }

@@ -3,7 +3,8 @@
 use super::error::Error;
 use crate::protocol::{ErrorCode, OpCode};
 
-/// Returns the error for the code with which the server refused a request that needs this operation.
+/// Returns the error for the code with which a server refused a request. `needs` is the operation that the request
+/// needs.
 pub(crate) fn refusal(code: ErrorCode, needs: OpCode) -> Error {
     match code {
         ErrorCode::NoNode => Error::NoNode,
@@ -19,14 +20,15 @@ pub(crate) fn refusal(code: ErrorCode, needs: OpCode) -> Error {
         ErrorCode::BadArguments => Error::BadArguments("the server refused the arguments".to_owned()),
         ErrorCode::AuthFailed | ErrorCode::SessionClosedRequireSaslAuth => Error::AuthFailed,
         ErrorCode::SessionExpired => Error::SessionEnded,
-        // The server knows no more about the outcome than we do. ClickHouse Keeper times out while it elects a leader.
+        // The server knows no more about the outcome than the client. ClickHouse Keeper times out while it elects a
+        // leader.
         ErrorCode::ConnectionLoss
         | ErrorCode::SessionMoved
         | ErrorCode::OperationTimeout
         | ErrorCode::RequestTimeout => Error::ConnectionLoss,
         ErrorCode::NotReadOnly => Error::Refused("the server only answers reads".to_owned()),
         ErrorCode::EphemeralOnLocalSession => {
-            Error::Refused("the session is known to one server alone, and cannot have ephemeral nodes".to_owned())
+            Error::Refused("the session is local to one server and cannot have ephemeral nodes".to_owned())
         }
         ErrorCode::NoWatcher => Error::Refused("the server has no such watch".to_owned()),
         ErrorCode::MarshallingError => Error::Other("the server could not read the request".to_owned()),
@@ -53,6 +55,6 @@ mod tests {
         ] {
             assert_eq!(refusal(code, OpCode::Create).leaves_outcome_unknown(), is_unknown, "{code:?}");
         }
-        assert!(refusal(ErrorCode::OperationTimeout, OpCode::Create).is_passing());
+        assert!(refusal(ErrorCode::OperationTimeout, OpCode::Create).is_transient());
     }
 }

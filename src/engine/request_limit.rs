@@ -1,21 +1,21 @@
-//! What is known of the longest request that the servers read.
+//! What is known about the longest request that the servers read.
 //!
-//! A server that meets a request longer than its `jute.maxbuffer` closes the connection without an answer. To the
-//! client this looks like an outage. If it repeated the request, it would lose each new connection as well, and with it
-//! what other callers wait for. So it concludes from what it sees:
+//! A server that receives a request longer than its `jute.maxbuffer` closes the connection without an answer. To the
+//! client this looks like an outage. If it retried the request, it would lose each new connection as well, and the
+//! requests of other callers with it. So the client infers the limit:
 //!
-//! * Of the requests under way when a server ends a connection, the longest is the suspect.
-//! * After two such ends in a row, within minutes, requests as long as the longer of both suspects are refused before
-//!   they are sent. All others are sent as ever.
-//! * An answer to a request so long clears the suspicion. A length that was answered before is not suspect at the first
-//!   end, only from the second on: the servers may have been restarted with a lower limit.
-//! * One request is let through after a minute, then after pauses that double up to an hour, as it costs the connection
-//!   again if nothing has changed. It is the shortest of those that were refused in the pause, as servers that read any
-//!   of them read that one. If it is not asked for again, a longer one is let through a pause later.
+//! * When a server ends a connection, the longest request in flight is the suspect.
+//! * After two such ends in a row, within minutes, requests at least as long as the longer suspect are refused before
+//!   they are sent. All others are sent as before.
+//! * An answer to a request of that length clears the suspicion. A length that was answered before becomes suspect only
+//!   at the second end: the servers may have been restarted with a lower limit.
+//! * One request is let through after a minute, then after pauses that double up to an hour: it costs the connection
+//!   again if nothing has changed. It is the shortest of those refused during the pause, because servers that read any
+//!   of them read that one. If it is not sent again, a longer one is let through one pause later.
 //!
 //! An outage can look the same, so short requests are never suspect: a server whose limit is below [`COUNTED`] could
-//! hardly serve a client. The requests that the recipes send on their own account are shorter than that, unless users
-//! give them data.
+//! hardly serve a client. The requests that the recipes themselves send are shorter than that, unless they carry data
+//! of the user.
 
 use std::fmt;
 use std::time::Duration;
@@ -23,15 +23,15 @@ use std::time::Duration;
 use crate::util::clock::Instant;
 use crate::util::mutex::Mutex;
 
-/// Shorter requests are never suspect. In bytes.
+/// Requests with fewer bytes are never suspect.
 const COUNTED: usize = 1024;
 /// Two ends further apart than this are not in a row.
 const IN_A_ROW: Duration = Duration::from_secs(5 * 60);
-/// How long requests are refused until one is let through, at first and at most.
+/// How long requests are refused until one is let through, the first time and at most.
 const FIRST_PAUSE: Duration = Duration::from_secs(60);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60 * 60);
 
-/// The knowledge that all sessions of a client share. Lengths are those of frames, without the four bytes before them.
+/// The knowledge that all sessions of a client share. Lengths are those of frames, without the length prefix.
 #[derive(Debug)]
 pub(crate) struct RequestLimit {
     /// The limit of the client itself.
@@ -43,7 +43,7 @@ pub(crate) struct RequestLimit {
 struct Seen {
     /// The length of the longest request that a server answered.
     answered: usize,
-    /// The length of the suspect of the latest end, and when that was, until one as long is answered.
+    /// The length of the latest suspect, and when its connection ended. Cleared when a request as long is answered.
     suspect: Option<(usize, Instant)>,
     refused: Option<Refused>,
 }
@@ -55,11 +55,11 @@ struct Refused {
     /// When one is let through.
     retry_at: Instant,
     pause: Duration,
-    /// The length of the shortest that was refused since one was let through.
+    /// The length of the shortest request refused since one was let through.
     shortest: usize,
 }
 
-/// A request that was not sent, as the servers are believed to close the connection instead of reading it.
+/// A request that was not sent, as the servers seem to close the connection instead of reading it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TooLarge {
     length: usize,
@@ -74,7 +74,7 @@ impl RequestLimit {
         RequestLimit { max_request_bytes, seen: Mutex::default() }
     }
 
-    /// Refuses a request that is about to be sent, if it is too long.
+    /// Returns an error if a request that is about to be sent is too long.
     pub(crate) fn check(&self, length: usize, now: Instant) -> Result<(), TooLarge> {
         if length < COUNTED {
             return Ok(());
@@ -93,7 +93,7 @@ impl RequestLimit {
         Ok(())
     }
 
-    /// Notes that a server answered a request, whatever the answer.
+    /// Records that a server answered a request, whatever the answer.
     pub(crate) fn answered(&self, length: usize) {
         if length < COUNTED {
             return;
@@ -104,7 +104,7 @@ impl RequestLimit {
         seen.refused = seen.refused.filter(|refused| refused.from > length);
     }
 
-    /// Notes that a server ended a connection; `longest` is the length of the longest request under way.
+    /// Records that a server ended a connection. `longest` is the length of the longest request in flight.
     pub(crate) fn ended(&self, longest: usize, now: Instant) {
         if longest < COUNTED {
             return;
@@ -139,11 +139,11 @@ impl fmt::Display for TooLarge {
         let TooLarge { length, from, answered, max_request_bytes } = self;
         write!(
             f,
-            "a request of {length} bytes, which is not sent: servers closed the connection twice when one of {from} \
-             bytes was under way"
+            "a request of {length} bytes was not sent: servers closed the connection twice when one of {from} bytes \
+             was in flight"
         )?;
         if *answered > 0 {
-            write!(f, ", and have answered one of {answered} bytes")?;
+            write!(f, ", and answered one of {answered} bytes")?;
         }
         write!(
             f,
@@ -185,7 +185,7 @@ mod tests {
         case.limit.answered(5_000);
         case.ends(BIG);
         assert!(case.passes(BIG));
-        // What happens to shorter ones says nothing of it.
+        // What happens to shorter ones proves nothing about it.
         case.limit.answered(6_000);
         case.ends(10);
         case.ends(BIG);
@@ -300,7 +300,7 @@ mod tests {
         case.now = case.now + FIRST_PAUSE;
         assert!(!case.passes(BIG * 5), "it does not take the turn of a shorter one");
         assert!(case.passes(BIG + 1));
-        // What was refused before counts no longer.
+        // Requests refused before that no longer count.
         case.now = case.now + FIRST_PAUSE * 2;
         assert!(case.passes(BIG * 5));
         let pause = FIRST_PAUSE * 4;

@@ -1,8 +1,8 @@
-//! The requests of a session: checks their arguments, adds the chroot to paths, and strips it from answers.
+//! The requests of a session. Checks their arguments, adds the chroot to paths, and strips it from answers.
 //!
 //! A request is handed over *when its method is called*, in the order of the calls. The returned future only waits for
-//! the reply and may be dropped without taking the request back. While a session is not connected, a request is refused
-//! at once ([`Error::NotConnected`]) and never runs later.
+//! the reply; dropping it does not cancel the request. While a session is not connected, a request is refused at once
+//! ([`Error::NotConnected`]) and is never sent later.
 
 use std::fmt;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ use crate::util::znode::{Acl, CreateMode, Stat};
 /// The outcome of one request, once its reply has arrived.
 pub(crate) type Reply<T> = BoxFuture<'static, Result<T, Error>>;
 
-/// The outcome of many reads: the data and the stat of each node, or why it was not read.
+/// The outcome of many reads: the data and the stat of each node, or the error of its read.
 pub(crate) type ManyRead = Vec<Result<(Vec<u8>, Stat), Error>>;
 
 /// One ZooKeeper session. Dropping it closes the session.
@@ -67,7 +67,7 @@ impl Session {
         }
     }
 
-    /// As `request`, for one that arms a watch.
+    /// Like `request`, for a request that arms a watch.
     fn watching<T: Send + 'static>(
         &self,
         kind: Kind,
@@ -101,7 +101,7 @@ impl Session {
     }
 }
 
-/// Waits for the answer; there always is one.
+/// Waits for the answer. Every request gets one.
 async fn received(answer: oneshot::Receiver<Answer<HeldWatch>>) -> Answer<HeldWatch> {
     answer.await.unwrap_or(Answer { outcome: Err(Error::SessionEnded), watch: None })
 }
@@ -111,7 +111,7 @@ fn refused<T: Send + 'static>(error: Error) -> Reply<T> {
 }
 
 fn unexpected() -> Error {
-    Error::Other("an answer to another request".to_owned())
+    Error::Other("received an answer of another kind of request".to_owned())
 }
 
 fn stat(answer: AnyResponse) -> Result<Stat, Error> {
@@ -151,7 +151,7 @@ fn any_version(version: Option<i32>) -> i32 {
     version.unwrap_or(-1)
 }
 
-/// Returns a step with its path on the server, which may lack create2.
+/// Returns a step with its full path. Uses create on servers that lack create2.
 fn step<'a>(op: &'a Op, full: &'a str, has_create2: bool) -> MultiOp<'a> {
     match op {
         Op::Check { version, .. } => MultiOp::Check(CheckRequest { path: full, version: any_version(*version) }),
@@ -190,7 +190,7 @@ fn committed(response: MultiResponse, needs: OpCode, chroot: &Namespace) -> Resu
     results.collect::<Result<_, _>>().map(Multi::Committed)
 }
 
-/// Returns the results of so many reads.
+/// Returns the results of `count` reads.
 fn read(response: MultiResponse, count: usize) -> Result<ManyRead, Error> {
     let results = response.results.into_iter().map(|result| match result {
         MultiResult::GetData(found) => Ok(Ok(content(found))),
@@ -201,7 +201,7 @@ fn read(response: MultiResponse, count: usize) -> Result<ManyRead, Error> {
     if results.len() == count { Ok(results) } else { Err(unexpected()) }
 }
 
-/// A one-shot watch as its holder gets it.
+/// Returns the one-shot watch that the caller gets.
 fn one_shot(HeldWatch { armed, hold }: HeldWatch) -> Result<Watch, Error> {
     let Armed::Once(fired) = armed else { return Err(unexpected()) };
     let event = async move {
@@ -230,12 +230,12 @@ impl Session {
     }
 
     /// Returns the session timeout that the servers granted on the latest connection.
-    #[cfg(test)] // The lease keeps it.
+    #[cfg(test)] // Other code has it from the lease.
     pub(crate) fn timeout(&self) -> Duration {
         self.shared.timeout()
     }
 
-    /// Returns the latest transaction that an answer to this session has named: the tree was as new as that by then.
+    /// Returns the latest zxid that an answer to this session carried: the tree is at least as new as that.
     pub(crate) fn latest_zxid(&self) -> i64 {
         self.shared.zxid.load(Ordering::Relaxed)
     }
@@ -255,15 +255,15 @@ impl Session {
             _ => {
                 let request = CreateRequest::new(&full, data, acls, mode);
                 if request.op() == OpCode::Create2 && self.shared.link.lacks(OpCode::Create2) {
-                    return self.create_and_look(checked, request);
+                    return self.create_then_stat(checked, request);
                 }
                 self.request(checked, &request, take)
             }
         }
     }
 
-    /// Creates a node on servers that lack create2, and then reads its stat.
-    fn create_and_look(&self, checked: Result<(), Error>, request: CreateRequest<'_>) -> Reply<(String, Stat)> {
+    /// Creates a node on servers that lack create2, then reads its stat.
+    fn create_then_stat(&self, checked: Result<(), Error>, request: CreateRequest<'_>) -> Reply<(String, Stat)> {
         let (shared, chroot) = (Arc::clone(&self.shared), self.chroot.clone());
         let created = self.request(checked, &PlainCreateRequest(request), |outcome| match outcome? {
             AnyResponse::Create(created) => Ok(created.path),
@@ -275,8 +275,8 @@ impl Session {
                 Ok(looked) => received(looked).await.outcome.and_then(stat),
                 Err(error) => Err(error),
             };
-            // Whatever became of the read, even if it was never sent or found no node: the create was carried out. This
-            // is as after a lost answer: the caller looks.
+            // The node was created, even if the read failed, was never sent or found no node. The caller must check, as
+            // after a lost answer.
             let stat = looked.map_err(|_| Error::ConnectionLoss)?;
             Ok((chroot.strip(&full).to_owned(), stat))
         }
@@ -303,7 +303,8 @@ impl Session {
         self.request(check::node(path), &GetDataRequest { path: &self.full(path), watch: false }, data)
     }
 
-    /// Reads many nodes in one request; each may fail by itself. Servers know it since 3.6, as persistent watches.
+    /// Reads many nodes in one request. Each read may fail on its own. Needs servers from 3.6 on, as persistent watches
+    /// do.
     pub(crate) fn get_many(&self, paths: &[String]) -> Reply<ManyRead> {
         let checked = paths.iter().try_for_each(|path| check::node(path));
         let (count, full): (_, Vec<_>) = (paths.len(), paths.iter().map(|path| self.full(path)).collect());
@@ -336,7 +337,7 @@ impl Session {
         reply.map(|answer| answer.and_then(|((names, stat), watch)| Ok((names, stat, one_shot(watch)?)))).boxed()
     }
 
-    /// The hash of a digest may be hidden, from a session that has no right to change the ACL.
+    /// Reads an ACL. The server may hide the hash of a digest from a session that may not change the ACL.
     pub(crate) fn get_acl(&self, path: &str) -> Reply<(Vec<Acl>, Stat)> {
         self.request(check::node(path), &GetAclRequest { path: &self.full(path) }, |outcome| match outcome? {
             AnyResponse::GetAcl(found) => Ok((found.acl, found.stat)),
@@ -365,7 +366,7 @@ impl Session {
         self.request(check::node(path), &request, |outcome| outcome.map(drop))
     }
 
-    /// Arms a persistent watch; [`Error::Unimplemented`] from servers before 3.6.
+    /// Arms a persistent watch. Fails with [`Error::Unimplemented`] on servers before 3.6.
     pub(crate) fn watch_persistent(&self, path: &str, mode: WatchMode) -> Reply<PersistentWatch> {
         let (full, chroot) = (self.full(path), self.chroot.clone());
         let request = AddWatchRequest { path: &full, mode: mode.into() };
@@ -374,7 +375,7 @@ impl Session {
             let ((), HeldWatch { armed, hold }) = reply.await?;
             let Armed::Persistent(queue) = armed else { return Err(unexpected()) };
             let events = futures::stream::poll_fn(move |cx| {
-                // Keeps the watch as long as the stream exists.
+                // Keeps the watch while the stream exists.
                 let _ = &hold;
                 queue.poll_next(cx)
             });
@@ -390,20 +391,20 @@ impl Session {
         .boxed()
     }
 
-    /// Lets requests that are handed over wait until as many calls of [`uncork`](Self::uncork), so that they leave in
-    /// one write.
+    /// Holds back the requests that are handed over until [`uncork`](Self::uncork) was called as often, so that they
+    /// are written together.
     pub(crate) fn cork(&self) {
         self.shared.link.cork();
     }
 
-    /// Takes back one [`cork`](Self::cork).
+    /// Undoes one [`cork`](Self::cork).
     pub(crate) fn uncork(&self) {
         self.shared.link.uncork();
     }
 
-    /// Ends the session, behind all requests that were handed over. Those that are not answered before the connection
-    /// ends, or in a session timeout, fail with [`Error::SessionEnded`]. Resolves when the server has been told, or
-    /// must have forgotten it.
+    /// Closes the session after all requests that were handed over. Those that are not answered before the connection
+    /// ends or a session timeout passes fail with [`Error::SessionEnded`]. Resolves when the server has closed the
+    /// session, or must have expired it.
     pub(crate) fn close(&self) -> BoxFuture<'static, ()> {
         self.shared.close();
         self.shared.ended().boxed()

@@ -1,18 +1,18 @@
 //! Authentication by SASL DIGEST-MD5 (RFC 2831), without I/O: tokens in, tokens out.
 //!
-//! ZooKeeper carries the tokens in requests of type 102. The client opens with an empty one, the server answers with a
-//! challenge, the client with a response, and the server with `rspauth`: the proof that it knows the password too. A
-//! server without SASL answers the first token with a null buffer. Java's client then continues without a user. This
-//! one fails: the application would create nodes as an anonymous client, and anything on the way could turn the
-//! authentication off.
+//! ZooKeeper carries the tokens in requests of type 102. The client starts with an empty token, the server answers with
+//! a challenge, the client with a response, and the server with `rspauth`: the proof that it knows the password too. A
+//! server without SASL answers the first token with a null buffer. The Java client then continues without a user. This
+//! client fails: otherwise the application would create nodes as an anonymous client, and an attacker on the network
+//! path could turn the authentication off.
 
 use std::fmt;
 
 use uuid::Uuid;
 
-/// What Java's client and server call the service, whatever the host.
+/// The name that the Java client and server use for the service, whatever the host.
 const DIGEST_URI: &str = "zookeeper/zk-sasl-md5";
-/// RFC 2831 allows no longer challenge.
+/// The longest challenge that RFC 2831 allows.
 const LONGEST_CHALLENGE: usize = 2048;
 
 /// A user name and a password.
@@ -45,7 +45,7 @@ impl fmt::Debug for Credentials {
     }
 }
 
-/// What to do after a token of the server.
+/// What to do after a token from the server.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     /// Send this token.
@@ -82,7 +82,7 @@ pub(crate) struct DigestMd5 {
 
 enum State {
     AwaitsChallenge,
-    /// The response is sent; this is what the server must answer.
+    /// The response was sent; the server must answer with `rspauth`.
     AwaitsProof {
         rspauth: String,
     },
@@ -96,26 +96,26 @@ impl DigestMd5 {
         Vec::new()
     }
 
-    /// Takes the server's token; `None` is a null buffer. After an error the connection is of no further use.
+    /// Processes the server's token; `None` is a null buffer. After an error the connection cannot be used.
     pub(crate) fn step(&mut self, token: Option<&[u8]>) -> Result<Step, Error> {
         match (std::mem::replace(&mut self.state, State::Over), token) {
-            (State::AwaitsChallenge, None) => Err(Error::new("the server does not offer it")),
+            (State::AwaitsChallenge, None) => Err(Error::new("the server does not support it")),
             (State::AwaitsChallenge, Some(challenge)) => {
                 let (response, rspauth) = self.respond(&Challenge::parse(challenge)?)?;
                 self.state = State::AwaitsProof { rspauth };
                 Ok(Step::Respond(response))
             }
-            // A server configured to keep clients whose authentication failed answers like this.
-            (State::AwaitsProof { .. }, None) => Err(Error::new("the server does not accept the user and password")),
+            // A server that is configured to keep clients whose authentication failed answers this way.
+            (State::AwaitsProof { .. }, None) => Err(Error::new("the server rejected the user and password")),
             (State::AwaitsProof { rspauth }, Some(proof)) => {
                 check_proof(proof, &rspauth)?;
                 Ok(Step::Done)
             }
-            (State::Over, _) => Err(Error::new("the server sent a token after the end")),
+            (State::Over, _) => Err(Error::new("the server sent a token after the authentication ended")),
         }
     }
 
-    /// Returns the response to a challenge, and what the server must answer it with.
+    /// Returns the response to a challenge, and the answer that the server must give to it.
     fn respond(&self, challenge: &Challenge) -> Result<(Vec<u8>, String), Error> {
         let charset = challenge.charset;
         let Credentials { user, password } = &self.credentials;
@@ -199,12 +199,12 @@ impl Charset {
         match self {
             Charset::Utf8 => Ok(text.as_bytes().to_vec()),
             Charset::Latin1 => {
-                latin1(text).ok_or_else(|| Error::new(format!("the server takes no {what} outside of ISO 8859-1")))
+                latin1(text).ok_or_else(|| Error::new(format!("the server accepts no {what} outside of ISO 8859-1")))
             }
         }
     }
 
-    /// RFC 2831 hashes what fits into ISO 8859-1 in that form, also where UTF-8 is on the wire.
+    /// Encodes text to hash it. RFC 2831 hashes text that fits into ISO 8859-1 in it, even if it is sent as UTF-8.
     fn to_hash(self, what: &str, text: &str) -> Result<Vec<u8>, Error> {
         latin1(text).map_or_else(|| self.to_wire(what, text), Ok)
     }
@@ -232,10 +232,10 @@ impl Challenge {
     fn parse(token: &[u8]) -> Result<Self, Error> {
         let directives = Directives::parse(token)?;
         if !directives.one("algorithm")?.is_some_and(|algorithm| algorithm.eq_ignore_ascii_case(b"md5-sess")) {
-            return Err(Error::new("the server offers no algorithm md5-sess"));
+            return Err(Error::new("the server does not offer the algorithm md5-sess"));
         }
         if directives.one("qop")?.is_some_and(|qop| !offers_plain_auth(qop)) {
-            return Err(Error::new("the server demands a protection of messages (qop) that ZooKeeper does not have"));
+            return Err(Error::new("the server requires message protection (qop) that ZooKeeper does not have"));
         }
         let charset = match directives.one("charset")? {
             None => Charset::Latin1,
@@ -304,7 +304,7 @@ impl Directives {
 struct Rest<'a>(&'a [u8]);
 
 impl<'a> Rest<'a> {
-    /// Moves to the next directive; empty ones do not count.
+    /// Moves to the next directive, past empty ones. Returns whether there is one.
     fn more(&mut self) -> bool {
         self.skip_space();
         while self.eat(b',') {
@@ -338,7 +338,7 @@ impl<'a> Rest<'a> {
         if value.is_empty() { Err(malformed("a directive without a value")) } else { Ok(value.to_vec()) }
     }
 
-    /// Returns the rest of a quoted text, without its escapes.
+    /// Returns the rest of a quoted string, without its escapes.
     fn quoted(&mut self) -> Result<Vec<u8>, Error> {
         let mut value = Vec::new();
         loop {
@@ -346,9 +346,9 @@ impl<'a> Rest<'a> {
             if self.eat(b'"') {
                 return Ok(value);
             }
-            // Past the backslash, if it is not the end already.
+            // Skips the backslash, unless the token ends here.
             let [_, escaped, rest @ ..] = self.0 else {
-                return Err(malformed("a quoted text does not end"));
+                return Err(malformed("a quoted string does not end"));
             };
             value.push(*escaped);
             self.0 = rest;

@@ -1,5 +1,5 @@
 //! Serves a connection that takes requests: reads answers and events, writes what callers could not write, and detects
-//! a silent server.
+//! when the server falls silent.
 
 use std::io;
 use std::pin::Pin;
@@ -14,15 +14,16 @@ use super::connect::cause;
 use super::error::Error;
 use super::frames::{Frame, Frames};
 use super::handshake::silent;
-use super::link::Pulse;
+use super::link::LinkTimes;
 use super::observer::Proof;
+use super::outstanding::Entry;
 use super::refusal::refusal;
-use super::shared::Shared;
+use super::shared::{HeldWatch, Shared};
 use super::state::{SessionEnd, SessionState};
 use crate::protocol::{AnyResponse, Decode, ErrorCode, Malformed, OpCode, Reader, ReplyHeader, WatcherEvent, xid};
 use crate::util::clock::Instant;
 
-/// The longest idle time of a connection, whatever the session timeout: devices on its path may forget it.
+/// The longest idle time of a connection, whatever the session timeout: network devices may drop an idle connection.
 const LONGEST_IDLE: Duration = Duration::from_secs(10);
 
 /// Why a connection is no longer served.
@@ -42,9 +43,9 @@ pub(crate) struct Serving<'a> {
     state: &'a mut SessionState,
     frames: Frames,
     host: usize,
-    works: bool,
+    is_usable: bool,
     granted: Duration,
-    /// How long nothing may be written before a ping is sent.
+    /// How long the connection may be idle before a ping is sent.
     idle: Duration,
     /// How long the server may be silent while an answer is outstanding.
     patience: Duration,
@@ -58,32 +59,32 @@ impl<'a> Serving<'a> {
         frames: Frames,
         latest_read: Instant,
         host: usize,
-        works: bool,
+        is_usable: bool,
     ) -> Self {
         let granted = state.shared.timeout();
         let patience = state.environment.options.silence(state.shortest);
         let idle = (state.shortest / 3).min(LONGEST_IDLE);
         let timer = Box::pin(tokio::time::sleep(Duration::ZERO));
-        Serving { state, frames, host, works, granted, idle, patience, latest_read, timer }
+        Serving { state, frames, host, is_usable, granted, idle, patience, latest_read, timer }
     }
 
-    /// Serves the connection. Returns the host, and whether it answered anything.
+    /// Serves the connection until it ends. Returns the host, whether it answered anything, and why it ended.
     pub(crate) async fn run(mut self) -> (usize, bool, End) {
         let end = std::future::poll_fn(|cx| self.poll(cx)).await;
-        (self.host, self.works, end)
+        (self.host, self.is_usable, end)
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<End> {
-        // First, so that requests which callers leave from here on wake the task.
+        // Comes first, so that requests that callers enqueue from here on wake the task.
         self.state.shared.link.task.register(cx.waker());
         if let Err(end) = self.read(cx) {
             return Poll::Ready(end);
         }
-        // A write error counts only now: answers may have come before the server closed the connection.
+        // A write error counts only after reading: answers may have arrived before the server closed the connection.
         if let Poll::Ready(Err(error)) = self.state.shared.link.poll_flush(cx) {
             return Poll::Ready(self.failed(&error));
         }
-        self.watch_the_time(cx)
+        self.poll_timer(cx)
     }
 
     /// Reads until nothing more is available.
@@ -110,15 +111,15 @@ impl<'a> Serving<'a> {
         }
     }
 
-    /// Handles a connection that the server closed or reset: that, too, is a contact.
+    /// Handles a connection that the server closed or reset. This counts as contact.
     fn closed(&mut self, cause: String) -> End {
         self.state.last_contact = self.latest_read;
         self.state.shared.link.ended_by_server();
-        // The server does so after the end of a session, and its answer may be lost then.
+        // The server also closes it after a session has ended, and the answer that says so may be lost.
         End::Lost(cause)
     }
 
-    /// Handles an error of the socket, which may be the first to show that the server has ended the connection.
+    /// Handles an error of the socket. It may be the first sign that the server has ended the connection.
     fn failed(&self, error: &io::Error) -> End {
         use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
         if matches!(error.kind(), BrokenPipe | ConnectionAborted | ConnectionReset | UnexpectedEof) {
@@ -137,7 +138,7 @@ impl<'a> Serving<'a> {
     fn take_whole(&mut self, frame: &Bytes) -> Result<(), End> {
         let mut from = Reader::new(frame);
         let header = ReplyHeader::decode(&mut from)?;
-        // Before a caller gets the answer.
+        // Must come before a caller gets the answer.
         self.state.shared.zxid.fetch_max(header.zxid, Ordering::Relaxed);
         if header.err == ErrorCode::SessionClosedRequireSaslAuth {
             return Err(End::Session(SessionEnd::AuthFailed));
@@ -161,29 +162,29 @@ impl<'a> Serving<'a> {
         Ok(())
     }
 
-    /// Records the server's latest transaction; it comes after all events that were received before.
+    /// Records the server's latest transaction. All events up to it have been received.
     fn seen(&mut self, zxid: i64) {
         self.state.identity.zxid = self.state.identity.zxid.max(zxid);
-        if !self.works {
-            self.works = true;
-            self.state.environment.works(self.host);
+        if !self.is_usable {
+            self.is_usable = true;
+            self.state.environment.mark_usable(self.host);
         }
     }
 
     fn take_answer(&mut self, header: &ReplyHeader, mut from: Reader<'_>) -> Result<(), End> {
         let link = &self.state.shared.link;
         let Some(entry) = link.take_answered(header.xid) else {
-            return Err(End::Lost(format!("an answer to request {} came out of turn", header.xid)));
+            return Err(End::Lost(format!("the answer to request {} arrived out of order", header.xid)));
         };
         let outcome = match header.err {
-            // The frames behind it can be read all the same.
+            // An undecodable answer fails only its request: the frames after it are still readable.
             ErrorCode::Ok => {
                 AnyResponse::decode(entry.op, &mut from).map_err(|error| Error::Undecodable(error.to_string()))
             }
             // The next connection shows the state of the session.
             ErrorCode::SessionMoved | ErrorCode::SessionExpired => {
                 link.put_back(entry);
-                return Err(End::Lost(format!("the server does not serve the session ({:?})", header.err)));
+                return Err(End::Lost(format!("the server no longer serves the session ({:?})", header.err)));
             }
             code => Err(refusal(code, entry.needs)),
         };
@@ -194,10 +195,7 @@ impl<'a> Serving<'a> {
             self.state.observer.answered(entry.sent, proof);
         }
         let shared = &self.state.shared;
-        let armed = entry.watch.as_ref().and_then(|asked| {
-            let kind = asked.armed_by(entry.op, header.err)?;
-            Some(Shared::arm(shared, kind, &asked.path))
-        });
+        let armed = self.armed(&entry, header.err);
         shared.settled(&entry);
         if let (ErrorCode::MarshallingError, Some((watcher, path))) = (header.err, &entry.removes)
             && watcher.is_persistent()
@@ -208,56 +206,67 @@ impl<'a> Serving<'a> {
         Ok(())
     }
 
-    /// Handles a frame that is too long: only the request that it belongs to fails.
+    /// Returns the watch that the server has set with this answer.
+    fn armed(&self, entry: &Entry<HeldWatch>, code: ErrorCode) -> Option<HeldWatch> {
+        let wanted = entry.watch.as_ref()?;
+        let kind = wanted.armed_by(entry.op, code)?;
+        Some(Shared::arm(&self.state.shared, kind, &wanted.path))
+    }
+
+    /// Handles a frame that is too long: fails only the request that it answers.
     fn take_too_long(&mut self, head: &Bytes, length: usize) -> Result<(), End> {
         let header = ReplyHeader::from_frame(head)?;
         let Some(entry) = self.state.shared.link.take_answered(header.xid) else {
-            return Err(End::Lost(format!("a frame of {length} bytes belongs to no request")));
+            return Err(End::Lost(format!("received a frame of {length} bytes that answers no request")));
         };
+        // The server has set the watch. The caller drops it with the error, which removes it there.
+        let armed = self.armed(&entry, header.err);
         self.state.shared.settled(&entry);
         let limit = self.frames.limit;
-        entry.fail(Error::AnswerTooLong { length, limit });
+        entry.answer(Err(Error::AnswerTooLong { length, limit }), armed);
         self.seen(header.zxid);
         Ok(())
     }
 
-    /// Sends pings, and detects silence.
-    fn watch_the_time(&mut self, cx: &mut Context<'_>) -> Poll<End> {
+    /// Sends pings when they are due, and detects a silent server.
+    fn poll_timer(&mut self, cx: &mut Context<'_>) -> Poll<End> {
         while self.timer.as_mut().poll(cx).is_ready() {
             let now = self.state.environment.now();
-            let pulse = self.state.shared.link.pulse();
-            if pulse.closing.is_some_and(|asked| now >= asked + self.granted) {
+            let times = self.state.shared.link.times();
+            if times.closing.is_some_and(|asked| now >= asked + self.granted) {
                 return Poll::Ready(End::Session(SessionEnd::Closed));
             }
-            if pulse.oldest.is_some_and(|oldest| now >= oldest.max(self.latest_read) + self.patience) {
+            if times.oldest.is_some_and(|oldest| now >= oldest.max(self.latest_read) + self.patience) {
                 return Poll::Ready(End::Lost(silent(self.patience)));
             }
-            if pulse.oldest.is_some_and(|oldest| now >= self.unanswered_until(oldest)) {
-                return Poll::Ready(End::Lost(format!("no whole answer for {:?}", self.granted)));
+            if times.oldest.is_some_and(|oldest| now >= self.unanswered_until(oldest)) {
+                return Poll::Ready(End::Lost(format!("no complete answer for {:?}", self.granted)));
             }
-            if now >= pulse.latest_write + self.granted {
-                // The process was stopped: the session cannot be alive, so nothing more is written on this connection.
+            if now >= times.latest_write + self.granted {
+                // The process was suspended and the session must have expired: nothing more is written on this
+                // connection.
                 return Poll::Ready(End::Lost(format!("nothing was written for {:?}", self.granted)));
             }
-            if !pulse.ping_out && now >= pulse.latest_sign + self.idle {
+            if !times.ping_out && now >= times.latest_sign + self.idle {
                 self.state.shared.link.ping();
             }
-            let wait = self.next_look(now);
+            let wait = self.next_check(now);
             self.timer.as_mut().reset(tokio::time::Instant::now() + wait);
         }
         Poll::Pending
     }
 
-    /// Bytes alone do not keep a connection for ever: an answer that trickles hides that nothing else is answered.
+    /// Returns when the oldest request must have been answered. Bytes alone do not keep a connection alive: while an
+    /// answer trickles in, no other request is answered.
     fn unanswered_until(&self, oldest: Instant) -> Instant {
         oldest.max(self.state.last_contact) + self.granted
     }
 
-    /// Returns how long nothing is due. What callers write meanwhile makes nothing due earlier than that.
-    fn next_look(&self, now: Instant) -> Duration {
-        let Pulse { latest_sign, oldest, ping_out, closing, .. } = self.state.shared.link.pulse();
+    /// Returns how long to wait until the next check. What callers write in the meantime makes nothing due earlier.
+    fn next_check(&self, now: Instant) -> Duration {
+        let LinkTimes { latest_sign, oldest, ping_out, closing, .. } = self.state.shared.link.times();
         let silence = oldest.map_or(now, |oldest| oldest.max(self.latest_read)) + self.patience;
-        // An outstanding ping is checked once more in that time: it may be answered by then, and the next one due.
+        // An outstanding ping may be answered by then, and the next one due: checks once more at that time.
         let ping = Some(latest_sign + self.idle).filter(|due| !ping_out || *due > now);
         let end = closing.map(|asked| asked + self.granted);
         let unanswered = oldest.map(|oldest| self.unanswered_until(oldest));
@@ -266,7 +275,7 @@ impl<'a> Serving<'a> {
     }
 }
 
-/// Returns whether an outcome was decided by the ensemble.
+/// Returns whether the ensemble decided this outcome.
 fn is_proof(outcome: &Result<AnyResponse, Error>) -> bool {
     match outcome {
         Ok(AnyResponse::Multi(multi)) => {

@@ -1,4 +1,4 @@
-//! One session, from the first attempt to open it to its end: a task that connects, serves, and reconnects.
+//! The task of one session, from the first attempt to open it until it ends: connects, serves, and reconnects.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,9 +11,8 @@ use super::configuration;
 use super::connect::in_turn;
 use super::environment::{Environment, timed_out};
 use super::error::Error;
-use super::handshake::{Failure, Fresh, Hears, Identity};
+use super::handshake::{Failure, Handshake, HandshakeEvents, Identity};
 use super::hosts::{SrvrSupport, Turn};
-use super::link::Interrupted;
 use super::observer::{Loss, Observer, SessionEvent};
 use super::requests::Session;
 use super::serve::{End, Serving};
@@ -23,17 +22,17 @@ use crate::protocol::WatcherEvent;
 use crate::util::clock::Instant;
 use crate::util::wait::forever;
 
-/// An attempt has at least this long.
+/// The shortest time limit of an attempt.
 const LEAST_ATTEMPT: Duration = Duration::from_secs(1);
-/// The time of an attempt to open a session doubles so often at most.
+/// How often the time limit of an attempt to open a session may double.
 const MOST_DOUBLINGS: u32 = 5;
-/// For so long after the end of a connection a server may not have noticed that its leader is gone, and say that it
-/// serves. It closes all connections when it notices.
+/// How long after the end of a connection a server may still report that it serves, because it has not noticed yet that
+/// its leader is gone. It closes all connections when it notices.
 const UNNOTICED: Duration = Duration::from_millis(300);
-/// That wait takes at most this part of the session timeout.
+/// That wait is at most the session timeout divided by this.
 const MOST_UNNOTICED: u32 = 20;
 
-/// A session just opened, and its events.
+/// A session that was just opened, and its events.
 pub(crate) struct Opened {
     pub(crate) session: Arc<Session>,
     pub(crate) events: BoxStream<'static, SessionEvent>,
@@ -41,20 +40,20 @@ pub(crate) struct Opened {
 
 /// A connection that takes requests.
 struct Connected {
-    fresh: Fresh,
+    handshake: Handshake,
     host: usize,
-    /// It answered more than the handshake.
-    works: bool,
+    /// The server has answered something after the connect request.
+    is_usable: bool,
 }
 
 /// The task of a session.
 pub(crate) struct Task {
     state: SessionState,
     events: mpsc::UnboundedSender<SessionEvent>,
-    /// Until the session is handed to the caller that opens it.
+    /// Present until the session is handed to the caller that opens it.
     opening: Option<Opening>,
-    /// The observer knows of a connection.
-    told_up: bool,
+    /// The observer was notified of the current connection.
+    reported_connected: bool,
     over: bool,
 }
 
@@ -75,32 +74,32 @@ impl Task {
         observer: Arc<dyn Observer>,
         opened: oneshot::Sender<Result<Opened, Error>>,
     ) -> Self {
-        let (events, told) = mpsc::unbounded_channel();
+        let (events, received) = mpsc::unbounded_channel();
         Task {
             state: SessionState::new(environment, observer),
             events,
-            opening: Some(Opening { opened, events: told }),
-            told_up: false,
+            opening: Some(Opening { opened, events: received }),
+            reported_connected: false,
             over: false,
         }
     }
 
-    /// Runs until the session is over.
+    /// Runs until the session has ended.
     pub(crate) async fn run(mut self) {
         let end = loop {
             match self.establish().await {
                 Err(end) => break end,
                 Ok(connected) => match self.serve(connected).await {
                     (_, _, End::Session(end)) => break end,
-                    (host, works, End::Lost(cause)) => self.lost(host, works, cause),
+                    (host, is_usable, End::Lost(cause)) => self.lost(host, is_usable, cause),
                 },
             }
         };
         self.finish(Some(end));
     }
 
-    /// Finds a connection for the session, however long it takes; or, when it is to be closed, as long as the servers
-    /// may know the session.
+    /// Connects the session, however long it takes. If the session is being closed, retries only while the servers may
+    /// still know it.
     async fn establish(&mut self) -> Result<Connected, SessionEnd> {
         if self.state.shared.link.closing().is_none() {
             let mut opening = self.opening.take();
@@ -125,7 +124,7 @@ impl Task {
             let forgotten = self.forgotten();
             tokio::select! {
                 biased;
-                // An attempt may have renewed the session meanwhile.
+                // An attempt may have renewed the session in the meantime.
                 () = clock.sleep_until(forgotten) => if self.forgotten() <= forgotten {
                     return Err(SessionEnd::Closed);
                 },
@@ -134,8 +133,8 @@ impl Task {
         }
     }
 
-    /// Returns when the servers no longer know the session: they may have granted all that was asked for since the last
-    /// contact.
+    /// Returns when the servers must have forgotten the session. After the last contact they may have granted the whole
+    /// timeout that the client requests.
     fn forgotten(&self) -> Instant {
         self.state.last_contact + self.state.shared.timeout().max(self.state.environment.options.session_timeout)
     }
@@ -149,7 +148,7 @@ impl Task {
                 Ok(Attempt::Connected(connected)) => return Ok(connected),
                 Ok(Attempt::Expired) if self.state.identity.id == 0 => "the server opened no session".to_owned(),
                 Ok(Attempt::Expired) if opening => {
-                    // No caller has this session yet, so a new one serves as well.
+                    // No caller has this session yet, so a new one is as good.
                     (self.state.identity, self.state.shortest) = (Identity::default(), Duration::MAX);
                     continue;
                 }
@@ -174,15 +173,15 @@ impl Task {
                 }
                 Err(Failure::Connection(cause)) => cause,
             };
-            if let Some(loss) = self.fall().filter(|_| !opening) {
-                // The session was renewed, for a moment.
+            if let Some(loss) = self.tear_down().filter(|_| !opening) {
+                // The session was connected for a moment.
                 self.events.send(SessionEvent::Disconnected(loss)).ok();
             }
             tracing::debug!(
                 event = "connection_failed",
                 host = self.state.environment.hosts.lock().name(host),
                 error = %cause,
-                "no connection"
+                "could not connect"
             );
             self.state.environment.failed(host, cause);
         }
@@ -199,12 +198,13 @@ impl Task {
         }
     }
 
-    /// Returns whether a request to resume the session that stays unanswered would cost time.
+    /// Returns whether an unanswered request to resume the session could shorten a lease. If so, servers are asked
+    /// first whether they serve.
     fn is_careful(&self, opening: bool) -> bool {
         self.state.identity.id != 0 && !opening && self.state.observer.outlasts_connections()
     }
 
-    /// Waits until the servers must have noticed what has ended the connection.
+    /// Waits until the servers must have noticed what ended the connection.
     async fn wait_for_notice(&self, opening: bool) {
         if self.is_careful(opening) {
             let unnoticed = UNNOTICED.min(self.state.shared.timeout() / MOST_UNNOTICED);
@@ -212,8 +212,9 @@ impl Task {
         }
     }
 
-    /// Returns whether a host is asked whether it serves. One that may never answer is handed the session unasked
-    /// before that ends.
+    /// Returns whether to ask a host first whether it serves. A host that may not support the question is asked only
+    /// within half a session timeout of the last contact; after that, the session is resumed without asking. A host
+    /// that is known to close the connection is never asked.
     fn asks(&self, srvr: SrvrSupport) -> bool {
         match srvr {
             SrvrSupport::Answers => true,
@@ -227,8 +228,8 @@ impl Task {
     async fn attempt(&mut self, turn: Turn, opening: bool) -> Result<Attempt, Failure> {
         let Turn { host, .. } = turn;
         let options = Arc::clone(&self.state.environment.options);
-        // For a whole pass through the hosts: the first within its caller's patience, later ones within the session's
-        // time.
+        // The time for one pass through all hosts. Until the session is open, the caller's timeout limits it as well;
+        // later only the session timeout does.
         let pass = match self.state.identity.id {
             0 => (options.session_timeout / 3).min(options.connection_timeout),
             _ => self.state.shared.timeout() / 3,
@@ -236,7 +237,7 @@ impl Task {
         let hosts = u32::try_from(self.state.environment.hosts.lock().len()).unwrap_or(u32::MAX).max(1);
         let limit = (pass / hosts).max(LEAST_ATTEMPT);
         let limit = if opening {
-            // An ensemble that is slow to open sessions lets in those who wait longer at each try.
+            // Waits longer at each try, for an ensemble that is slow to open sessions.
             let longer = limit * 2u32.pow(turn.tries.min(MOST_DOUBLINGS));
             longer.min(options.connection_timeout).max(limit)
         } else {
@@ -244,26 +245,26 @@ impl Task {
         };
         let asks = self.is_careful(opening) && self.asks(turn.srvr);
         if asks {
-            // Nothing is lost by asking again.
+            // The question can be repeated at no cost, so its limit is short.
             self.state.environment.check(&turn, (limit / 4).max(LEAST_ATTEMPT)).await?;
         }
         let connector = Arc::clone(&self.state.environment.connector);
-        let welcomed = in_turn(connector.turns(), limit, async {
+        let opened = in_turn(connector.turns(), limit, async {
             let stream = self.state.environment.connect(&turn).await?;
-            let mut fresh = Fresh::new(stream, options.longest_answer, options.clock);
+            let mut handshake = Handshake::new(stream, options.longest_answer, options.clock);
             let about_to = |at| self.state.observer.connecting(at);
-            let answer = fresh.welcome(&self.state.identity, options.session_timeout, about_to).await?;
-            Ok((fresh, answer))
+            let answer = handshake.open_session(&self.state.identity, options.session_timeout, about_to).await?;
+            Ok((handshake, answer))
         });
-        let (mut fresh, answer) = welcomed.await.unwrap_or_else(|_| Err(timed_out(limit)))?;
+        let (mut handshake, answer) = opened.await.unwrap_or_else(|_| Err(timed_out(limit)))?;
         if answer.is_expired() {
             return Ok(Attempt::Expired);
         }
         if answer.session_id == 0 {
-            return Err(Failure::new("the server named no session"));
+            return Err(Failure::new("the server returned no session id"));
         }
         if self.state.identity.id != 0 && self.state.identity.id != answer.session_id && !opening {
-            return Ok(self.replaced(fresh, answer.session_id, limit).await);
+            return Ok(self.replaced(handshake, answer.session_id, limit).await);
         }
         if self.state.identity.id != answer.session_id {
             // ClickHouse Keeper's sessions have no password.
@@ -271,66 +272,81 @@ impl Task {
             self.state.environment.lacking.opened(is_keeper, self.state.environment.now());
         }
         (self.state.identity.id, self.state.identity.password) = (answer.session_id, answer.password);
-        self.state.last_contact = fresh.latest_read;
+        self.state.last_contact = handshake.latest_read;
         let granted = Duration::from_millis(u64::try_from(answer.timeout).unwrap_or_default());
         self.state.shared.set_timeout(granted);
         self.state.shortest = self.state.shortest.min(granted);
         if self.state.shared.link.closing().is_none() {
-            self.told_up = true;
+            self.reported_connected = true;
             self.state.observer.connected(granted);
         }
-        let works =
-            self.introduce(&mut fresh, opening, self.state.environment.options.silence(self.state.shortest)).await;
-        self.state.last_contact = fresh.latest_read;
-        let works = works?;
-        if works {
-            self.state.environment.works(host);
+        let is_usable = self
+            .authenticate_and_restore(
+                &mut handshake,
+                opening,
+                self.state.environment.options.silence(self.state.shortest),
+            )
+            .await;
+        self.state.last_contact = handshake.latest_read;
+        let is_usable = is_usable?;
+        if is_usable {
+            self.state.environment.mark_usable(host);
         }
         if !asks && turn.srvr != SrvrSupport::Answers && self.state.observer.outlasts_connections() {
             let environment = &self.state.environment;
             (environment.options.spawn)(Box::pin(environment.clone().learn_srvr(turn, limit)));
         }
-        Ok(Attempt::Connected(Connected { fresh, host, works }))
+        Ok(Attempt::Connected(Connected { handshake, host, is_usable }))
     }
 
-    /// Handles a server that resumes no session and opens another one, as ClickHouse Keeper does. The other one, which
-    /// no client has asked for, is closed; the old one ends with its timeout.
-    async fn replaced(&self, mut fresh: Fresh, other: i64, limit: Duration) -> Attempt {
+    /// Handles a server that opens another session instead of resuming this one, as ClickHouse Keeper does. Closes the
+    /// other session, which no caller asked for. The old session expires by itself.
+    async fn replaced(&self, mut handshake: Handshake, other: i64, limit: Duration) -> Attempt {
         tracing::warn!(
             event = "session_replaced",
             session = format_args!("{:#x}", self.state.identity.id),
             other = format_args!("{other:#x}"),
-            "the server opened another session in place of the one it was asked for"
+            "the server opened another session instead of resuming the requested one"
         );
-        if let Err(error) = fresh.close(limit).await {
-            tracing::debug!(event = "session_left", session = format_args!("{other:#x}"), ?error, "it was not closed");
+        if let Err(error) = handshake.close(limit).await {
+            tracing::debug!(
+                event = "session_left",
+                session = format_args!("{other:#x}"),
+                ?error,
+                "could not close the other session"
+            );
         }
         Attempt::Replaced
     }
 
-    /// Authenticates the client, and restores the watches. A first connection has none, and must show that it is
-    /// served. Returns whether the server answered anything.
-    async fn introduce(&mut self, fresh: &mut Fresh, opening: bool, patience: Duration) -> Result<bool, Failure> {
-        let mut hears = Introduction { shared: &self.state.shared, answered: false };
-        #[cfg(feature = "sasl-digest-md5")]
+    /// Authenticates the client and restores the watches. A session that is being opened has no watches; a ping then
+    /// checks that the server serves the client. Returns whether the server answered anything.
+    async fn authenticate_and_restore(
+        &mut self,
+        handshake: &mut Handshake,
+        opening: bool,
+        patience: Duration,
+    ) -> Result<bool, Failure> {
+        let mut events = HandshakeObserver { shared: &self.state.shared, answered: false };
         if let Some(credentials) = &self.state.environment.options.sasl {
-            fresh.sasl(credentials, patience, &mut hears).await?;
+            handshake.sasl(credentials, patience, &mut events).await?;
         }
-        fresh.authenticate(&self.state.environment.options.auths, patience, &mut hears).await?;
+        handshake.authenticate(&self.state.environment.options.auths, patience, &mut events).await?;
         if opening {
-            fresh.ping(patience, &mut hears).await?;
+            handshake.ping(patience, &mut events).await?;
         } else if self.state.shared.link.closing().is_none() {
-            // The answers carry later transactions, which only count when all watches are restored.
+            // The answers carry later zxids. These only count once all watches are restored.
             let requests = self.state.shared.watches.lock().restore(self.state.identity.zxid);
-            fresh.restore(requests, patience, &mut hears).await?;
+            handshake.restore(requests, patience, &mut events).await?;
             self.state.shared.watches.lock().resync();
         }
-        Ok(hears.answered)
+        Ok(events.answered)
     }
 
     /// Serves the connection until it is lost or the session ends.
     async fn serve(&mut self, connected: Connected) -> (usize, bool, End) {
-        let Connected { fresh: Fresh { frames, write, latest_xid, latest_read, .. }, host, works } = connected;
+        let Connected { handshake: Handshake { frames, write, latest_xid, latest_read, .. }, host, is_usable } =
+            connected;
         self.state.shared.link.up(write, latest_xid, self.state.shared.timeout());
         self.state.shared.remove_all_stale();
         tracing::debug!(
@@ -354,10 +370,10 @@ impl Task {
                 opened.send(Ok(Opened { session: Arc::new(session), events: events.boxed() })).ok();
             }
         }
-        Serving::new(&mut self.state, frames, latest_read, host, works).run().await
+        Serving::new(&mut self.state, frames, latest_read, host, is_usable).run().await
     }
 
-    /// Keeps the hosts up to date, for as long as the session lasts.
+    /// Keeps the list of hosts up to date while the session lasts.
     fn follow_configuration(&self) {
         let (environment, shared) = (self.state.environment.clone(), Arc::clone(&self.state.shared));
         let ended = shared.ended();
@@ -369,7 +385,7 @@ impl Task {
         }));
     }
 
-    fn lost(&mut self, host: usize, works: bool, cause: String) {
+    fn lost(&mut self, host: usize, is_usable: bool, cause: String) {
         tracing::debug!(
             event = "connection_lost",
             session = format_args!("{:#x}", self.state.identity.id),
@@ -377,8 +393,8 @@ impl Task {
             error = %cause,
             "connection lost"
         );
-        let loss = self.fall();
-        if works {
+        let loss = self.tear_down();
+        if is_usable {
             let options = &self.state.environment.options;
             let spread = options.spread_reconnects.then(|| (options.jitter)());
             self.state.environment.hosts.lock().cut(host, cause, self.state.environment.now(), spread);
@@ -390,35 +406,27 @@ impl Task {
         }
     }
 
-    /// Takes the connection down: the observer learns of it before the waiting callers. Returns `None` if there is
+    /// Tears the connection down. The observer is notified before the waiting callers. Returns `None` if there is
     /// nothing to report.
-    fn fall(&mut self) -> Option<Loss> {
-        let Interrupted { at, sent, unsent } = self.state.shared.link.down();
+    fn tear_down(&mut self) -> Option<Loss> {
+        let interrupted = self.state.shared.link.down();
         let is_closing = self.state.shared.link.closing().is_some();
-        let told_up = std::mem::take(&mut self.told_up) && !is_closing;
-        let loss = told_up.then_some(Loss { at, last_contact: self.state.last_contact });
+        let reported_connected = std::mem::take(&mut self.reported_connected) && !is_closing;
+        let loss = reported_connected.then_some(Loss { at: interrupted.at, last_contact: self.state.last_contact });
         if let Some(loss) = loss {
-            self.state.lost_at = at;
+            self.state.lost_at = loss.at;
             self.state.observer.disconnected(loss);
         }
-        for entry in sent {
-            entry.fail(if is_closing { Error::SessionEnded } else { Error::ConnectionLoss });
-        }
-        for entry in unsent {
-            entry.fail(Error::NotConnected);
-        }
+        interrupted.fail(if is_closing { Error::SessionEnded } else { Error::ConnectionLoss });
         loss
     }
 
-    /// Ends the session; without an `end`, its runtime has ended.
+    /// Ends the session. `end` is `None` if its runtime has shut down.
     fn finish(&mut self, end: Option<SessionEnd>) {
         if std::mem::replace(&mut self.over, true) {
             return;
         }
-        let Interrupted { sent, unsent, .. } = self.state.shared.link.over();
-        for entry in sent.into_iter().chain(unsent) {
-            entry.fail(Error::SessionEnded);
-        }
+        self.state.shared.link.over().fail(Error::SessionEnded);
         self.state.shared.watches.lock().end();
         if let Some(Opening { opened, .. }) = self.opening.take() {
             opened
@@ -450,7 +458,7 @@ impl Drop for Task {
 enum Attempt {
     Connected(Connected),
     Expired,
-    /// The server has opened another session.
+    /// The server opened another session.
     Replaced,
 }
 
@@ -462,13 +470,13 @@ async fn given_up(opening: &mut Option<Opening>) {
     }
 }
 
-struct Introduction<'a> {
+struct HandshakeObserver<'a> {
     shared: &'a Shared,
     answered: bool,
 }
 
-impl Hears for Introduction<'_> {
-    // The lease counts from the request to connect: a server need not tell its leader of what follows, such as AUTH.
+impl HandshakeEvents for HandshakeObserver<'_> {
+    // The lease counts from the connect request: a server need not inform its leader of later requests, such as AUTH.
     fn answered(&mut self) {
         self.answered = true;
     }

@@ -1,4 +1,4 @@
-//! What callers, watches and the task of one session share.
+//! The state that the callers, the watches and the task of one session share.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -23,7 +23,7 @@ pub(crate) struct Shared {
     pub(crate) watches: Mutex<Watches>,
     /// In milliseconds.
     timeout: AtomicU64,
-    /// The latest transaction that an answer has named.
+    /// The latest zxid that an answer carried.
     pub(crate) zxid: AtomicI64,
     closing: watch::Sender<bool>,
     over: watch::Sender<bool>,
@@ -50,13 +50,13 @@ impl Shared {
         self.timeout.store(u64::try_from(granted.as_millis()).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
-    /// Asks for the end of the session.
+    /// Asks the task to close the session.
     pub(crate) fn close(&self) {
         self.link.close();
         self.closing.send_replace(true);
     }
 
-    /// Resolves when the owner has asked for the end of the session.
+    /// Resolves when the owner has asked to close the session.
     pub(crate) fn close_requested(&self) -> impl Future<Output = ()> + Send + 'static {
         let mut closing = self.closing.subscribe();
         async move {
@@ -64,7 +64,7 @@ impl Shared {
         }
     }
 
-    /// Resolves every [`ended`](Self::ended).
+    /// Marks the session as ended, which resolves every [`ended`](Self::ended).
     pub(crate) fn end(&self) {
         self.over.send_replace(true);
     }
@@ -84,20 +84,20 @@ impl Shared {
         HeldWatch { armed, hold: Hold { shared: Arc::clone(shared), kind, path: Arc::clone(path), number } }
     }
 
-    /// Hands an event of the server to the watches that it fires.
+    /// Delivers a server's event to the watches that it fires.
     pub(crate) fn fire(&self, event: &WatcherEvent) {
         let kind = match event.event {
             EventType::NodeCreated => Event::NodeCreated,
             EventType::NodeDeleted => Event::NodeDeleted,
             EventType::NodeDataChanged => Event::NodeDataChanged,
             EventType::NodeChildrenChanged => Event::NodeChildrenChanged,
-            // Session events are also seen on the connection; no server sends the others.
+            // The connection itself shows what session events report; no server sends the others.
             _ => return,
         };
         self.watches.lock().fire(kind, &event.path);
     }
 
-    /// Stops counting a request that is answered in full: removals of watches may have waited for it.
+    /// Stops counting a request that was answered in full. Then sends the removals of watches that waited for it.
     pub(crate) fn settled(&self, entry: &Entry<HeldWatch>) {
         self.link.settled(entry);
         if let Some(watch) = &entry.watch {
@@ -105,7 +105,7 @@ impl Shared {
         }
     }
 
-    /// Asks the server to remove the watches that were dropped while it restored them.
+    /// Asks the server to remove the watches that were dropped while they were being restored.
     pub(crate) fn remove_all_stale(&self) {
         let mut watches = self.watches.lock();
         for path in watches.stale_paths() {
@@ -113,24 +113,25 @@ impl Shared {
         }
     }
 
-    /// A server before 3.9 cannot remove persistent watches alone: asks to remove all of a path if none has a holder.
+    /// Asks the server to remove all watches of a path if none has a holder. For servers before 3.9, which cannot
+    /// remove persistent watches alone.
     pub(crate) fn remove_any(&self, path: &Arc<str>) {
         let mut watches = self.watches.lock();
-        watches.left_behind(WatcherType::Any, path);
+        watches.mark_stale(WatcherType::Any, path);
         self.remove_stale(&mut watches, path);
     }
 
-    /// Asks the server to remove the stale watches of a path. They stay stale where that cannot be asked now.
+    /// Asks the server to remove the stale watches of a path. Those that cannot be removed now stay stale.
     fn remove_stale(&self, watches: &mut Watches, path: &Arc<str>) {
         for watcher in watches.take_stale(path) {
             if !self.link.remove_watch(path, watcher) {
-                watches.left_behind(watcher, path);
+                watches.mark_stale(watcher, path);
             }
         }
     }
 }
 
-/// A watch and its place in the table.
+/// An armed watch, which is removed from the table when dropped.
 pub(crate) struct HeldWatch {
     pub(crate) armed: Armed,
     pub(crate) hold: Hold,

@@ -1,4 +1,4 @@
-//! TLS on an established connection: the handshake, and errors that say what to do.
+//! TLS on an established connection: the handshake, and readable errors.
 
 use std::io;
 use std::net::IpAddr;
@@ -6,38 +6,38 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+pub(crate) use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
-use rustls::{AlertDescription, CertificateError, ClientConfig, InvalidMessage};
+use rustls::{AlertDescription, CertificateError, InvalidMessage};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client;
 
-/// Returns the name that the certificate of `host` must be for: a name or an address of the connect string, without the
-/// port.
+/// Returns the name that the certificate of `host` must be valid for. `host` is a name or an address from the connect
+/// string, without the port.
 ///
 /// # Errors
-/// `InvalidInput` if no certificate can be for such a host.
+/// `InvalidInput` if no certificate can be valid for such a host.
 pub(crate) fn server_name(host: &str) -> io::Result<ServerName<'static>> {
     if let Some(address) = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')) {
-        // The network interface (`fe80::1%eth0`) is local to this machine, and not part of the certificate.
+        // The network interface (`fe80::1%eth0`) is local to this machine and not part of the certificate.
         let address = address.split_once('%').map_or(address, |(address, _)| address);
         if let Ok(address) = address.parse::<IpAddr>() {
             return Ok(ServerName::from(address));
         }
     }
     ServerName::try_from(host.to_owned()).map_err(|_| {
-        let why = format!("TLS: {host} is neither a DNS name nor an address, so no certificate can be for it");
+        let why = format!("TLS: {host} is neither a DNS name nor an IP address, so no certificate can be valid for it");
         io::Error::new(io::ErrorKind::InvalidInput, why)
     })
 }
 
-/// Turns a connected stream into an encrypted one. `host` is as in the connect string, without the port.
+/// Encrypts a connected stream. `host` is as in the connect string, without the port.
 ///
-/// In TLS 1.3 a server refuses a client's certificate only after the handshake, so that error comes with the first
-/// read.
+/// In TLS 1.3 a server refuses a client's certificate only after the handshake, so the first read returns that error.
 ///
 /// # Errors
-/// With a readable text. The kind is that of the stream's own error, or `InvalidData` for a fault in TLS.
+/// The text is readable. The kind is that of the stream's own error, or `InvalidData` for a TLS error.
 pub(crate) async fn handshake<S>(stream: S, host: &str, config: Arc<ClientConfig>) -> io::Result<TlsStream<S>>
 where
     S: AsyncRead + AsyncWrite + Unpin,
@@ -49,7 +49,7 @@ where
     }
 }
 
-/// An encrypted connection. It may buffer what is written until it is flushed.
+/// An encrypted connection. It may buffer written bytes until it is flushed.
 #[derive(Debug)]
 pub(crate) struct TlsStream<S>(client::TlsStream<S>);
 
@@ -85,7 +85,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for TlsStream<S> {
     }
 }
 
-/// Explains a TLS error to the user. Errors of the stream below pass unchanged.
+/// Replaces a TLS error by one with a readable text. Errors of the underlying stream are returned unchanged.
 fn explain(error: io::Error) -> io::Error {
     let fault = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
     match fault {
@@ -94,8 +94,8 @@ fn explain(error: io::Error) -> io::Error {
     }
 }
 
-/// Explains the end of the stream: a server's plain-text port takes the first bytes of TLS for a giant frame and closes
-/// the connection.
+/// Explains a connection that was closed during the handshake: a server's plain-text port takes the first bytes of TLS
+/// for a giant frame and closes the connection.
 fn explain_end(error: io::Error) -> io::Error {
     use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
     if !matches!(error.kind(), UnexpectedEof | ConnectionReset | ConnectionAborted | BrokenPipe) {
@@ -111,15 +111,15 @@ fn meaning(fault: &rustls::Error) -> String {
     match fault {
         E::InvalidCertificate(fault) => distrust(fault),
         E::AlertReceived(AlertDescription::CertificateRequired) => {
-            "the server demands a certificate of the client (CertificateRequired)".to_owned()
+            "the server requires a client certificate (CertificateRequired)".to_owned()
         }
         E::AlertReceived(alert) if is_about_certificate(*alert) => {
-            format!("the server does not accept the client's certificate, or demands one ({alert:?})")
+            format!("the server does not accept the client's certificate, or requires one ({alert:?})")
         }
         E::AlertReceived(AlertDescription::ProtocolVersion) => {
-            "the server takes none of the versions of TLS that the client offers (ProtocolVersion)".to_owned()
+            "the server supports none of the TLS versions that the client offers (ProtocolVersion)".to_owned()
         }
-        E::AlertReceived(alert) => format!("the server ended it ({alert:?})"),
+        E::AlertReceived(alert) => format!("the server ended the connection ({alert:?})"),
         E::InvalidMessage(InvalidMessage::InvalidContentType) => {
             "the server's answer is not TLS; is this its port for TLS?".to_owned()
         }
@@ -131,20 +131,20 @@ fn meaning(fault: &rustls::Error) -> String {
 fn distrust(fault: &CertificateError) -> String {
     match fault {
         CertificateError::UnknownIssuer => "none of the trusted authorities signed the server's certificate".to_owned(),
-        // As when the trusted authority has the right name and another key.
+        // For example, the trusted authority has the right name but another key.
         CertificateError::BadSignature => {
             "the signature on the server's certificate is not that of the trusted authority".to_owned()
         }
         CertificateError::Revoked => "the server's certificate is revoked".to_owned(),
         CertificateError::UnknownRevocationStatus => {
-            "there are revocation lists, but none of the authority that signed the server's certificate".to_owned()
+            "there are revocation lists, but none from the authority that signed the server's certificate".to_owned()
         }
-        // Its own text names the host, and what the certificate is for.
+        // The text of rustls names the host and what the certificate is valid for.
         fault => format!("the server's certificate: {fault}"),
     }
 }
 
-/// Java's servers send `BadCertificate` also where the client sent none.
+/// Returns whether an alert is about the client's certificate. Java servers send `BadCertificate` even without one.
 fn is_about_certificate(alert: AlertDescription) -> bool {
     matches!(
         alert,
@@ -161,7 +161,7 @@ fn is_about_certificate(alert: AlertDescription) -> bool {
 #[cfg(all(test, not(feature = "integration")))]
 #[path = "../../tests/support/certificates.rs"]
 pub(crate) mod certificates;
-// The rig has them already.
+// The module for integration tests includes them already.
 #[cfg(all(test, feature = "integration"))]
 pub(crate) use crate::support::certificates;
 
@@ -219,7 +219,7 @@ mod tests {
         tokio::join!(handshake(near, host, config), TlsAcceptor::from(Arc::new(server)).accept(far))
     }
 
-    /// Text passes in both directions.
+    /// Checks that text passes in both directions.
     async fn talk(met: (io::Result<TlsStream<DuplexStream>>, Accepted)) {
         let (mut client, mut server) = (met.0.expect("the client's side"), met.1.expect("the server's side"));
         pass(&mut client, &mut server).await;
@@ -287,7 +287,7 @@ mod tests {
         let (client, _) = meet(server_of(&revoked, None, &TLS13), &tls, "zk1").await;
         assert_eq!(text(client), "TLS: the server's certificate is revoked");
         let (client, _) = meet(server_of(&good, None, &TLS13), &with(other.revocations(&[])), "zk1").await;
-        assert!(text(client).contains("there are revocation lists, but none of the authority"));
+        assert!(text(client).contains("there are revocation lists, but none from the authority"));
     }
 
     #[tokio::test]
@@ -306,13 +306,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_client_without_a_certificate_that_the_server_trusts_is_told_so() {
+    async fn an_error_says_that_the_server_trusts_no_client_certificate() {
         let authority = Authority::new("authority");
         let server = authority.server(&["zk1"]);
         let stranger = Authority::new("stranger").client("client");
         let foreign = trusting(&authority).identity_pem(&stranger.certificate, &stranger.key).expect("an identity");
         for (tls, expected) in [
-            (trusting(&authority), "demands a certificate of the client"),
+            (trusting(&authority), "requires a client certificate"),
             (foreign, "does not accept the client's certificate"),
         ] {
             // In TLS 1.2 the handshake fails.
@@ -369,7 +369,7 @@ mod tests {
         let identity = authority.server(&["zk1"]);
         talk(meet(server_of(&identity, None, &TLS12), &tls, "zk1").await).await;
         let (client, _) = meet(server_of(&identity, None, &TLS13), &tls, "zk1").await;
-        assert!(text(client).contains("none of the versions of TLS"));
+        assert!(text(client).contains("none of the TLS versions"));
     }
 
     #[test]

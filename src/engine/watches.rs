@@ -1,6 +1,6 @@
-//! The watches of a session: which event concerns which of them, and what restores them on a new connection. No I/O.
+//! The watches of a session: which watches an event fires, and how they are restored on a new connection. No I/O.
 //!
-//! Paths are those of the server, with the chroot.
+//! Paths are the server's, with the chroot.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -16,18 +16,19 @@ use crate::protocol::{
 };
 use crate::util::mutex::{Mutex, MutexGuard};
 
-/// A request to restore watches stays below the server's limit for requests, as in the Java client.
+/// The most bytes of paths in one request to restore watches. Stays below the server's limit for requests, as in the
+/// Java client.
 const RESTORED_AT_ONCE: usize = 128 * 1024 - 1024;
-/// No fewer bytes of paths, however often that failed.
+/// The lower bound of that number, however often restoring has failed.
 const LEAST_RESTORED_AT_ONCE: usize = 4 * 1024;
 /// More unread events than this become one [`PersistentEvent::Resync`].
 const UNREAD: usize = 4096;
 
-/// The tables of the Java client, in its order.
+/// The kinds of watches. The Java client has a table for each, in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Kind {
     Data,
-    /// On a node that did not exist.
+    /// Armed by `exists` on a node that did not exist.
     Exist,
     Child,
     Persistent,
@@ -39,7 +40,7 @@ impl Kind {
 
     pub(crate) const PERSISTENT: [Kind; 2] = [Kind::Persistent, Kind::Recursive];
 
-    /// Returns where the server keeps such a watch: those on existence with those on data.
+    /// Returns the type under which the server keeps such a watch. Watches on existence are kept with those on data.
     pub(crate) fn at_server(self) -> WatcherType {
         match self {
             Kind::Data | Kind::Exist => WatcherType::Data,
@@ -72,7 +73,7 @@ impl From<WatchMode> for AddWatchMode {
     }
 }
 
-/// What a holder waits on.
+/// The receiving side of an armed watch.
 #[derive(Debug)]
 pub(crate) enum Armed {
     Once(oneshot::Receiver<Arrived>),
@@ -85,7 +86,7 @@ enum Holder {
     Persistent(Arc<EventQueue>),
 }
 
-/// By path, in the order in which they are restored; each holder with its number.
+/// The holders of each path, each with its number. Watches are restored in this order.
 type Table = BTreeMap<Arc<str>, Vec<(u64, Holder)>>;
 
 #[derive(Debug, Default)]
@@ -93,10 +94,10 @@ pub(crate) struct Watches {
     tables: [Table; Kind::ALL.len()],
     latest: u64,
     over: bool,
-    /// Those that the server of this connection may still keep, although they have no holder.
+    /// Watches without a holder that the server of this connection may still keep.
     stale: BTreeMap<Arc<str>, Vec<WatcherType>>,
     is_restoring: bool,
-    /// How often to restore them has failed: each time half as many go into one request.
+    /// How often restoring has failed. Each failure halves the bytes of paths in one request.
     failed_restores: u32,
 }
 
@@ -105,7 +106,7 @@ impl Watches {
         &mut self.tables[kind as usize]
     }
 
-    /// Adds a holder, under a number that [`disarm`](Self::disarm) takes.
+    /// Adds a holder. Returns its number, for [`disarm`](Self::disarm), and the receiving side.
     pub(crate) fn arm(&mut self, kind: Kind, path: &Arc<str>) -> (u64, Armed) {
         self.latest += 1;
         let number = self.latest;
@@ -124,7 +125,7 @@ impl Watches {
         (number, armed)
     }
 
-    /// Removes a holder. The server's watch is [stale](Self::take_stale) after the last one, unless it has fired.
+    /// Removes a holder. After the last one the server's watch is [stale](Self::take_stale), unless it has fired.
     pub(crate) fn disarm(&mut self, kind: Kind, path: &Arc<str>, number: u64) {
         let table = self.table(kind);
         let Some(holders) = table.get_mut(path) else { return };
@@ -135,43 +136,43 @@ impl Watches {
             table.remove(path);
         }
         if removed && !self.holds(kind.at_server(), path) {
-            self.left_behind(kind.at_server(), path);
+            self.mark_stale(kind.at_server(), path);
         }
     }
 
     /// Records that the server may keep a watch without a holder.
-    pub(crate) fn left_behind(&mut self, watcher: WatcherType, path: &Arc<str>) {
+    pub(crate) fn mark_stale(&mut self, watcher: WatcherType, path: &Arc<str>) {
         let stale = self.stale.entry(Arc::clone(path)).or_default();
         if !stale.contains(&watcher) {
             stale.push(watcher);
         }
     }
 
-    /// Returns the paths that stale watches are on.
+    /// Returns the paths of stale watches.
     pub(crate) fn stale_paths(&self) -> Vec<Arc<str>> {
         self.stale.keys().cloned().collect()
     }
 
-    /// Takes the watches of a path that the server may keep without a holder. Beside a persistent watch those that fire
-    /// once stay stale until that goes: servers before 3.9 would remove it together with them.
+    /// Takes the watches of a path that the server may keep without a holder. While the path has a persistent watch,
+    /// one-shot watches stay stale: servers before 3.9 would remove the persistent watch with them.
     pub(crate) fn take_stale(&mut self, path: &Arc<str>) -> Vec<WatcherType> {
         let stale = self.stale.remove(path).unwrap_or_default();
         let stale = stale.into_iter().filter(|watcher| !self.holds(*watcher, path));
-        let beside = Kind::PERSISTENT.iter().any(|kind| self.holds(kind.at_server(), path));
-        let (stay, go) = stale.partition::<Vec<_>, _>(|watcher| beside && !watcher.is_persistent());
-        if !stay.is_empty() {
-            self.stale.insert(Arc::clone(path), stay);
+        let has_persistent = Kind::PERSISTENT.iter().any(|kind| self.holds(kind.at_server(), path));
+        let (kept, removable) = stale.partition::<Vec<_>, _>(|watcher| has_persistent && !watcher.is_persistent());
+        if !kept.is_empty() {
+            self.stale.insert(Arc::clone(path), kept);
         }
-        go
+        removable
     }
 
-    /// Returns whether there is a holder of what the server keeps as `watcher` for a path.
+    /// Returns whether a watch that the server keeps as `watcher` for a path has a holder.
     fn holds(&self, watcher: WatcherType, path: &str) -> bool {
         let kept = Kind::ALL.into_iter().filter(|kind| kind.at_server() == watcher || watcher == WatcherType::Any);
         kept.into_iter().any(|kind| self.tables[kind as usize].contains_key(path))
     }
 
-    /// Hands an event of a node to all holders that it concerns. It spends one-shot watches.
+    /// Delivers an event of a node to all holders that watch for it. This uses up one-shot watches.
     pub(crate) fn fire(&mut self, event: Event, path: &str) {
         let spent: &[Kind] = match event {
             Event::NodeCreated | Event::NodeDataChanged => &[Kind::Data, Kind::Exist],
@@ -186,24 +187,24 @@ impl Watches {
                 }
             }
         }
-        let told = PersistentEvent::Node { path: path.to_owned(), event };
-        self.tell(Kind::Persistent, path, &told);
+        let fired = PersistentEvent::Node { path: path.to_owned(), event };
+        self.push(Kind::Persistent, path, &fired);
         if event != Event::NodeChildrenChanged && !self.table(Kind::Recursive).is_empty() {
             for path in std::iter::once("/").chain(crate::util::path::ancestors(path)) {
-                self.tell(Kind::Recursive, path, &told);
+                self.push(Kind::Recursive, path, &fired);
             }
         }
     }
 
-    fn tell(&mut self, kind: Kind, path: &str, told: &PersistentEvent) {
+    fn push(&mut self, kind: Kind, path: &str, event: &PersistentEvent) {
         for (_, holder) in self.table(kind).get(path).into_iter().flatten() {
             if let Holder::Persistent(queue) = holder {
-                queue.push(told.clone());
+                queue.push(event.clone());
             }
         }
     }
 
-    /// Notes that all watches are restored, and tells persistent ones that events may be missing.
+    /// Records that all watches are restored. Reports to persistent watches that events may be missing.
     pub(crate) fn resync(&mut self) {
         self.is_restoring = false;
         for kind in Kind::PERSISTENT {
@@ -215,7 +216,7 @@ impl Watches {
         }
     }
 
-    /// Ends all watches: the session is over.
+    /// Ends all watches, because the session has ended.
     pub(crate) fn end(&mut self) {
         self.over = true;
         self.stale.clear();
@@ -231,7 +232,7 @@ impl Watches {
     pub(crate) fn restore(&mut self, zxid: i64) -> Vec<BytesMut> {
         self.stale.clear();
         if std::mem::replace(&mut self.is_restoring, true) {
-            // Perhaps the servers do not read so long a request.
+            // The previous attempt failed: the request may have been too long for the servers.
             self.failed_restores += 1;
         }
         let at_once = RESTORED_AT_ONCE.checked_shr(self.failed_restores).unwrap_or(0).max(LEAST_RESTORED_AT_ONCE);
@@ -257,14 +258,14 @@ impl Watches {
     }
 }
 
-/// Encodes one request. Servers before 3.6 know only the older one, which is enough where no persistent watch is armed.
+/// Encodes one request. Uses the older request, which servers before 3.6 know, if no persistent watch is armed.
 fn set_watches(zxid: i64, paths: [Vec<&str>; Kind::ALL.len()], persistent: bool) -> Option<BytesMut> {
-    let [data, exist, child, standing, persistent_recursive] = paths;
+    let [data, exist, child, plain, persistent_recursive] = paths;
     let mut frame = BytesMut::new();
     let limit = usize::MAX;
     let encoded = if persistent {
         let request =
-            SetWatches2Request { relative_zxid: zxid, data, exist, child, persistent: standing, persistent_recursive };
+            SetWatches2Request { relative_zxid: zxid, data, exist, child, persistent: plain, persistent_recursive };
         encode_request(xid::SET_WATCHES, &request, limit, &mut frame)
     } else {
         let request = SetWatchesRequest { relative_zxid: zxid, data, exist, child };
@@ -285,7 +286,7 @@ impl Holder {
     }
 }
 
-/// The events of a persistent watch that its holder has not read yet.
+/// The unread events of a persistent watch.
 #[derive(Debug, Default)]
 pub(crate) struct EventQueue(Mutex<Unread>);
 

@@ -11,23 +11,24 @@ use petgraph::graph::DiGraph;
 use super::line::{Line, Owner, Place, time_of};
 use super::role::Role;
 
-/// Sessions each of which waits for a node of the next, and the last one for a node of the first: a cycle.
+/// A circle of sessions: each waits for a node of the next one, and the last one waits for a node of the first.
 ///
-/// A session is all that the servers know of a process. Where each process runs one thing at a time, a circle does not
-/// end unless a wait times out or a session ends. Where many tasks share a client, one of them may hold what it
-/// releases soon, and the circle is gone at the next look: see [`since_ms`](Self::since_ms).
+/// The servers know a process only by its session. If each process does one thing at a time, a circle does not end
+/// unless a wait times out or a session ends. If many tasks share a client, one of them may soon release what it holds.
+/// Then the next call no longer finds the circle: see [`since_ms`](Self::since_ms).
 ///
-/// Candidates of leader latches do not count: to lead one election while waiting in another one is normal. The nodes of
-/// a leader selector and of kazoo's elections cannot be told from those of locks. Look at paths that have locks only.
+/// Candidates of leader latches do not count: leading one election while waiting in another is normal. The nodes of a
+/// leader selector and of kazoo's elections cannot be distinguished from those of locks, so look at paths that have
+/// only locks.
 #[doc(alias = "cycle")]
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct Deadlock {
-    /// Who waits, and for whom; each waits for the session of the next one.
+    /// Who waits, and for whom: each session waits for the session of the next entry.
     pub waits: Vec<Wait>,
-    /// Since when all of these nodes have been there, in milliseconds since 1970 by the clocks of the servers: the
-    /// creation of the youngest.
+    /// When the youngest of these nodes was created, in milliseconds since 1970, by the clocks of the servers. All of
+    /// them have existed since then.
     pub since_ms: i64,
 }
 
@@ -39,21 +40,21 @@ pub struct Wait {
     /// The session that waits.
     #[cfg_attr(feature = "serde", serde(serialize_with = "super::text::session"))]
     pub session_id: i64,
-    /// Its node, which waits.
+    /// The node of its place in line.
     pub node: String,
-    /// The node before it in the same line.
+    /// A node before it in the same line, which excludes it.
     pub waits_for: String,
-    /// The session that owns that one.
+    /// The session that owns `waits_for`.
     #[cfg_attr(feature = "serde", serde(serialize_with = "super::text::session"))]
     pub owner_id: i64,
 }
 
-/// A place that a session has.
+/// A place, with the session that owns it.
 #[derive(Debug, Clone, Copy)]
 struct Owned<'a> {
     place: &'a Place,
     owner: &'a Owner,
-    /// Whether its session waits for those before it that exclude it.
+    /// Whether its session waits for the places before it that exclude it.
     waits: bool,
 }
 
@@ -68,11 +69,10 @@ struct Places<'a> {
 }
 
 impl Deadlock {
-    /// Returns the circles among these lines: one of each group of sessions that wait for each other, so that no
-    /// session is in two of them. After one has been broken, others of its group may remain.
+    /// Returns the circles in these lines: one for each group of sessions that wait for each other, so that no session
+    /// is in two of them. After one circle has been broken, others of its group may remain.
     ///
-    /// A session that waits behind a place of its own waits for itself there, and for no other one: its tasks take
-    /// turns.
+    /// A session that waits behind a place of its own waits only for itself there, because its tasks take turns.
     pub fn detect<'a>(lines: impl IntoIterator<Item = &'a Line>) -> Vec<Deadlock> {
         let places = Places::new(lines);
         groups(&places).iter().map(|group| Deadlock::new(&circle(&places, group))).collect()
@@ -83,12 +83,12 @@ impl Deadlock {
         Deadlock { waits: circle.iter().map(Wait::new).collect(), since_ms: since_ms.unwrap_or_default() }
     }
 
-    /// Returns since when all of these nodes have been there, by the clocks of the servers.
+    /// Returns since when all of these nodes have existed, by the clocks of the servers.
     pub fn since(&self) -> SystemTime {
         time_of(self.since_ms)
     }
 
-    /// Returns the paths of the nodes in the circle: the circle is there as long as all of them are.
+    /// Returns the paths of the nodes in the circle. The circle exists as long as all of them exist.
     pub fn nodes(&self) -> impl Iterator<Item = &str> {
         self.waits.iter().flat_map(|wait| [wait.node.as_str(), wait.waits_for.as_str()])
     }
@@ -118,7 +118,7 @@ impl<'a> Places<'a> {
         places
     }
 
-    /// Returns what a session waits for; only what holds, if that is asked for.
+    /// Returns the places that a session waits for, or only those of them that hold.
     fn before(&self, session: i64, only_holders: bool) -> impl Iterator<Item = Edge<'a>> {
         let own = self.waits.get(&session).into_iter().flatten().copied();
         own.flat_map(move |(number, at)| {
@@ -134,10 +134,10 @@ impl<'a> Places<'a> {
     }
 }
 
-/// Returns the places of a line. Without those of no session, which wait for nothing, those whose session is not known,
-/// and those of candidates.
+/// Returns the places of a line, except orphans, which wait for nothing, places whose session is not known, and
+/// candidates.
 fn owned(line: &Line) -> Vec<Owned<'_>> {
-    // The sessions that have a place which excludes others of its kind: there their later places wait for that one.
+    // The sessions with a place that excludes others of its role. Later places of these sessions wait for that place.
     let mut alone = HashSet::new();
     let mut places = Vec::new();
     for place in line.places.iter().filter(|place| place.role != Role::Candidate) {
@@ -151,11 +151,11 @@ fn owned(line: &Line) -> Vec<Owned<'_>> {
     places
 }
 
-/// Returns the groups of sessions of which each waits for each other, directly or not.
+/// Returns the groups of sessions that all wait for each other, directly or not.
 ///
-/// A place waits for all before it that exclude it: the nearest alone does not tell who holds. So that a long line does
-/// not become a graph with an edge for each two of its places, there is a gate behind each place for each role that it
-/// excludes: from there lead an edge to the session of the place, and one to the gate before.
+/// A place waits for all places before it that exclude it, because the nearest one need not be the one that holds. An
+/// edge for each pair of places would make the graph of a long line too large. So there is a gate behind each place for
+/// each role that it excludes, with one edge to the session of the place and one to the gate before.
 fn groups(places: &Places<'_>) -> Vec<BTreeSet<i64>> {
     let (mut graph, mut sessions) = (DiGraph::new(), BTreeMap::new());
     for line in &places.lines {
@@ -183,7 +183,8 @@ fn groups(places: &Places<'_>) -> Vec<BTreeSet<i64>> {
     groups
 }
 
-/// Returns a circle of a group: of sessions that wait for holders, if there is one, as others may only stand between.
+/// Returns a circle of a group. Prefers one in which each session waits for a holder, because a session that holds
+/// nothing may merely be in between.
 fn circle<'a>(places: &Places<'a>, group: &BTreeSet<i64>) -> Vec<Edge<'a>> {
     let among_holders = group.iter().map(|&start| circle_from(places, group, start, true));
     let among_all = group.iter().map(|&start| circle_from(places, group, start, false));
@@ -192,7 +193,7 @@ fn circle<'a>(places: &Places<'a>, group: &BTreeSet<i64>) -> Vec<Edge<'a>> {
 
 /// Returns a shortest circle through this session; empty if there is none.
 fn circle_from<'a>(places: &Places<'a>, group: &BTreeSet<i64>, start: i64, only_holders: bool) -> Vec<Edge<'a>> {
-    // The sessions that the first one waits for, directly or not, each with the edge that has led to it first.
+    // The sessions that the first one waits for, directly or not, each with the edge that led to it first.
     let mut reached: BTreeMap<i64, Edge<'a>> = BTreeMap::new();
     let mut next = VecDeque::from([start]);
     while !reached.contains_key(&start)
@@ -274,7 +275,7 @@ mod tests {
             line("/b", &[("lock-1", 8), ("lock-2", 2), ("lock-3", 7)]),
         ];
         let found = Deadlock::detect(&lines);
-        assert_eq!(found.iter().map(sessions).collect::<Vec<_>>(), [[7, 8]], "to stop one between would not help");
+        assert_eq!(found.iter().map(sessions).collect::<Vec<_>>(), [[7, 8]], "ending one in between would not help");
     }
 
     #[test]
@@ -300,7 +301,7 @@ mod tests {
         assert_eq!(Deadlock::detect(&orphan), []);
     }
 
-    /// Each leads one election and waits in the other one.
+    /// Each session leads one election and waits in the other.
     #[test]
     fn candidates_of_several_elections_are_in_no_circle() {
         let lines = [line("/a", &[("latch-1", 1), ("latch-2", 2)]), line("/b", &[("latch-1", 2), ("latch-2", 1)])];
@@ -334,7 +335,7 @@ mod tests {
         assert_eq!(Deadlock::detect(&lines).iter().map(sessions).collect::<Vec<_>>(), [[1, 2], [3, 4]]);
     }
 
-    /// All of the middle are in one group with the two that wait for each other.
+    /// All sessions in between are in one group with the two that wait for each other.
     #[test]
     fn in_long_lines_the_circle_is_short() {
         let names: Vec<_> = (0..5_000).map(|number| (format!("lock-{number}"), 100 + number)).collect();
@@ -346,7 +347,7 @@ mod tests {
         assert_eq!(Deadlock::detect(&lines[..1]), []);
     }
 
-    /// A line of up to four places, each with a role and a session; session 0 is none.
+    /// A line of up to four places, each with a role and a session; 0 means no session.
     fn places() -> impl Strategy<Value = Vec<(usize, i64)>> {
         prop::collection::vec((0..5_usize, 0..6_i64), 0..5)
     }
@@ -354,7 +355,7 @@ mod tests {
     const BASES: [&str; 5] = ["latch-", "lock-", "__READ__", "__WRIT__", "__lock__"];
 
     proptest! {
-        /// Against the closure of who waits for whom.
+        /// Compares with the transitive closure of who waits for whom.
         #[test]
         fn a_circle_is_found_if_and_only_if_there_is_one(all in prop::collection::vec(places(), 0..5)) {
             let lines: Vec<Line> = all.iter().enumerate().map(|(at, places)| {

@@ -1,4 +1,4 @@
-//! A line of contenders as values: in order, and who waits for whom.
+//! A line of contenders as values: their order, and who waits for whom.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -10,23 +10,24 @@ use crate::layout::line::{Number, REVOKED, number_of};
 use crate::util::path::{join, quoted_bytes, split};
 use crate::util::znode::Stat;
 
-/// What the servers tell as the owner of a container.
+/// The owner that the servers report for a container.
 const CONTAINER: i64 = i64::MIN;
 
-/// The first byte of what they tell as the owner of a node with a time to live. In the id of a session it is the number
-/// of a server, and no server that supports such nodes may have this one.
+/// The first byte of the owner that the servers report for a node with a time to live. In the id of a
+/// session this byte is the number of a server, and no server that supports such nodes may have this number.
 const WITH_TTL: i64 = -1;
 
-/// The largest number that tells a place. At the next one the counter of the directory sticks.
+/// The largest number that determines a place. At the next number the counter of the directory sticks.
 const LAST_NUMBER: u32 = i32::MAX as u32 - 1;
 
 /// The contenders in one directory, in order: of an election, a lock, a read-write lock, or `locks` of a semaphore.
 ///
-/// This is no snapshot: each node is read by a request of its own, and one that disappeared meanwhile is left out.
+/// This is not a snapshot: each node is read by a separate request, and a node that has disappeared meanwhile is left
+/// out.
 ///
-/// In the line of a semaphore the first is the next one to get permits. Those that have some are not here: each node in
-/// `leases`, beside `locks`, is a permit that is taken, or that the first one asks for. In the line of kazoo's
-/// semaphore, too, the first asks for a lease.
+/// In the line of a semaphore the first contender is the next to get permits. Those that have permits are not in the
+/// line: each node in `leases`, beside `locks`, is a permit that is taken, or that the first contender asks for. The
+/// first in the line of kazoo's semaphore also asks for a lease.
 #[doc(alias = "queue")]
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
@@ -34,13 +35,13 @@ const LAST_NUMBER: u32 = i32::MAX as u32 - 1;
 pub struct Line {
     /// The path of the directory.
     pub path: String,
-    /// The contenders, the first one first.
+    /// The contenders, in order.
     pub places: Vec<Place>,
-    /// The names of children that belong to no line, sorted.
+    /// The names of children that do not belong to the line, sorted.
     pub others: Vec<String>,
-    /// How many nodes can be created in the directory before its counter is exhausted. At 0 the order is that of the
-    /// transactions that created them, and those that may not be read come last. In a directory that is deleted and
-    /// created again, the counter starts at 0.
+    /// How many nodes can be created in the directory before its counter is exhausted. At 0, nodes are ordered by the
+    /// transactions that created them, and those that may not be read come last. If a directory is deleted and created
+    /// again, its counter starts at 0.
     pub sequence_numbers_left: u32,
 }
 
@@ -55,12 +56,12 @@ pub struct Place {
     pub role: Role,
     /// The number at the end of the node's name; `None` if the counter of the directory was exhausted.
     pub number: Option<u32>,
-    /// The node that it waits for, the nearest before its own that excludes it; `None` if it holds.
+    /// The node that it waits for: the nearest one before its own that excludes it; `None` if it holds.
     ///
-    /// "Holds" is what the line tells: the owner itself may not have noticed yet, or its session may be about to end.
-    /// Whether `lock-N` and kazoo's `__lock__N` count each other, the nodes do not tell: see [`Role::KazooLock`].
+    /// It "holds" according to the line: the owner itself may not have noticed yet, or its session may be about to end.
+    /// The nodes do not show whether `lock-N` and kazoo's `__lock__N` count each other: see [`Role::KazooLock`].
     pub waits_for: Option<String>,
-    /// What only the node itself tells; `None` if this client may not read it.
+    /// What only the node itself contains; `None` if this client may not read it.
     pub owner: Option<Owner>,
 }
 
@@ -69,13 +70,13 @@ pub struct Place {
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct Owner {
-    /// The session that owns the node, as the servers tell it: 0 if the node is persistent, and other values that are
-    /// no session if it is a container or has a time to live. No recipe enters a line with such a node: see
+    /// The session that owns the node, as the servers report it: 0 if the node is persistent, and other values that are
+    /// not sessions if it is a container or has a time to live. No recipe enters a line with such a node: see
     /// [`is_orphan`](Self::is_orphan).
     #[cfg_attr(feature = "serde", serde(serialize_with = "super::text::session"))]
     pub session_id: i64,
-    /// The transaction that created the node. It is the fencing token of a holder, but for a reader that was a writer:
-    /// that one keeps the token of its first node.
+    /// The transaction that created the node. It is the fencing token of a holder, except for a reader that was a
+    /// writer before: such a reader keeps the token of its first node.
     pub fencing_token: i64,
     /// When the node was created, in milliseconds since 1970, by the clock of the server that led then.
     pub created_ms: i64,
@@ -102,29 +103,29 @@ impl Line {
         let ordered = queue.names().iter().filter_map(|name| by_name.remove(name));
         let mut places: Vec<Place> = ordered.filter_map(|child| Place::new(path, child)).collect();
         writers_first(&mut places);
-        tell_waits(&mut places);
+        set_waits(&mut places);
         Line { path: path.to_owned(), places, others, sequence_numbers_left: numbers_left(directory) }
     }
 
     /// Removes the places of these nodes.
     pub(super) fn remove(&mut self, gone: &HashSet<String>) {
         self.places.retain(|place| !gone.contains(&place.path));
-        tell_waits(&mut self.places);
+        set_waits(&mut self.places);
     }
 
-    /// Returns those that hold, as far as the line tells.
+    /// Returns the contenders that hold, according to the line.
     pub fn holders(&self) -> impl Iterator<Item = &Place> {
         self.places.iter().filter(|place| place.holds())
     }
 
-    /// Returns those that wait, in order.
+    /// Returns the contenders that wait, in order.
     pub fn waiting(&self) -> impl Iterator<Item = &Place> {
         self.places.iter().filter(|place| !place.holds())
     }
 }
 
-/// Some versions of Curator give the reader that a writer becomes the number of the writer, and both nodes exist for a
-/// while.
+/// Moves a writer before the reader with the same number. When a writer becomes a reader, some versions of Curator give
+/// the reader the writer's number, and both nodes exist for a while.
 fn writers_first(places: &mut [Place]) {
     for at in 1..places.len() {
         let (one, other) = (&places[at - 1], &places[at]);
@@ -135,15 +136,15 @@ fn writers_first(places: &mut [Place]) {
     }
 }
 
-/// Finds for each place the nearest before it that excludes it.
-fn tell_waits(places: &mut [Place]) {
+/// Sets, for each place, the nearest place before it that excludes it.
+fn set_waits(places: &mut [Place]) {
     let mut nearest: HashMap<Role, usize> = HashMap::new();
     let mut writing = HashSet::new();
     for at in 0..places.len() {
         let (role, session) = (places[at].role, places[at].session_id());
         let excluding = nearest.iter().filter(|&(before, _)| before.excludes(role));
         let before = excluding.map(|(_, &before)| before).max();
-        // In Curator the thread that writes may read too.
+        // In Curator a thread that holds the write lock may also acquire the read lock.
         let is_own = role == Role::Reader && session.is_some_and(|session| writing.contains(&session));
         places[at].waits_for = before.filter(|_| !is_own).map(|before| places[before].path.clone());
         if role == Role::Writer && places[at].holds() {
@@ -153,15 +154,15 @@ fn tell_waits(places: &mut [Place]) {
     }
 }
 
-/// A server numbers a node by the creations in its directory so far, and tells twice that number less the children, as
-/// `cversion`, in 32 bits.
+/// Returns how many numbers are left in a directory. A server numbers a node by the creations in its directory so far.
+/// It reports twice that number, minus the number of children, as `cversion`, in 32 bits.
 fn numbers_left(directory: &Stat) -> u32 {
     let created = directory.cversion.wrapping_add(directory.num_children).cast_unsigned() / 2;
     (LAST_NUMBER + 1).saturating_sub(created)
 }
 
 impl Place {
-    /// It holds, until it is known whom it waits for.
+    /// Returns a place that holds, until `set_waits` finds the place that it waits for.
     fn new(dir: &str, child: Child) -> Option<Place> {
         let number = match number_of(&child.name, &bases())? {
             Number::Ordered(number) => Some(number),
@@ -176,7 +177,7 @@ impl Place {
         })
     }
 
-    /// Returns whether nothing before it excludes it.
+    /// Returns whether no place before it excludes it.
     pub fn holds(&self) -> bool {
         self.waits_for.is_none()
     }
@@ -197,16 +198,16 @@ impl Owner {
         Owner { session_id: stat.ephemeral_owner, fencing_token: stat.czxid, created_ms: stat.ctime, data }
     }
 
-    /// Returns whether it was asked to release its place, by the mark of Curator's `Revoker` and of `mutex::revoke`.
-    /// The mark has replaced its data.
+    /// Returns whether it was asked to release its place: Curator's `Revoker` and `mutex::revoke` replace its data with
+    /// a mark.
     #[doc(alias = "revoke")]
     pub fn is_revoked(&self) -> bool {
         self.data == REVOKED
     }
 
-    /// Returns whether no session owns the node, so that no session's end deletes it. If it is meant as a contender, it
-    /// blocks the line until it is deleted by hand; look at its data first. A node with children is none, and is in
-    /// [`Line::others`].
+    /// Returns whether no session owns the node, so that the end of a session does not delete it. If it is a contender,
+    /// it blocks the line until it is deleted by hand; look at its data first. A node with children is not a contender,
+    /// and is in [`Line::others`].
     pub fn is_orphan(&self) -> bool {
         !is_session(self.session_id)
     }
@@ -217,19 +218,20 @@ impl Owner {
     }
 }
 
-/// Returns whether this owner of a node, as the servers tell it, is a session. A persistent node, a container and a
-/// node with a time to live have none.
+/// Returns whether the owner of a node, as the servers report it, is a session. A persistent node, a container and a
+/// node with a time to live have no session.
 pub(super) fn is_session(owner: i64) -> bool {
     !matches!(owner, 0 | CONTAINER) && owner >> 56 != WITH_TTL
 }
 
-/// Returns the time that is so many milliseconds after the beginning of 1970.
+/// Converts milliseconds since the beginning of 1970.
 pub(super) fn time_of(ms: i64) -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_millis(ms.try_into().unwrap_or_default())
 }
 
 impl Child {
-    /// Without permission it comes last among those whose numbers do not tell their order.
+    /// Returns the transaction that created the node; if the node may not be read, the largest number, so that it comes
+    /// last among the nodes that are ordered by this.
     fn czxid(&self) -> i64 {
         self.node.as_ref().map_or(i64::MAX, |(_, stat)| stat.czxid)
     }
@@ -380,7 +382,7 @@ pub(super) mod tests {
 
     #[test]
     fn the_numbers_that_are_left() {
-        // As a server counts: see `numbers_left`.
+        // Counts as a server does: see `numbers_left`.
         let directory = |created: u32, children: i32| {
             let cversion = created.wrapping_mul(2).wrapping_sub(children.cast_unsigned()).cast_signed();
             Stat { cversion, num_children: children, ..Stat::default() }
@@ -392,7 +394,7 @@ pub(super) mod tests {
         assert_eq!(numbers_left(&directory(2_147_483_647, 1)), 0);
     }
 
-    /// In Curator the thread that writes may read too, and becomes a reader that way.
+    /// In Curator a thread that holds the write lock may also acquire the read lock, and becomes a reader that way.
     #[test]
     fn a_reader_holds_behind_its_own_writer() {
         let line = line("/l", &[("__WRIT__1", 1), ("__WRIT__2", 2), ("__READ__3", 1), ("__READ__4", 3)]);

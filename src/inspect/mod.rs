@@ -1,9 +1,9 @@
-//! Looks at the lines of elections and locks, for operators: who holds, who waits, and who waits for each other; and at
-//! everything at a path and below, with the recipe that each directory belongs to.
+//! Shows operators the lines of elections and locks: who holds, who waits, and which sessions wait for each other. Also
+//! shows everything at a path and below, with the recipe that each directory belongs to.
 //!
 //! It understands the nodes of this library, of Curator and of kazoo: elections, mutexes, read-write locks, the locks
 //! of a multi-lock, and the line of a semaphore (`locks` below its path). It only reads. It needs READ on the
-//! directories and on the nodes: without that on a node it tells the place, but not the owner.
+//! directories and on the nodes: without READ on a node it reports the place, but not the owner.
 //!
 //! ```no_run
 //! use zookeeper_recipes::{Client, inspect};
@@ -21,19 +21,19 @@
 //! # }
 //! ```
 //!
-//! The values are plain. They are not one snapshot: each node is read by a request of its own. With the feature `serde`
-//! they can be serialized.
+//! The results are plain values. They are not a snapshot: each node is read by a separate request. With the feature
+//! `serde` they can be serialized.
 //!
-//! Nodes with other names are not recognized, such as those of a mutex that counts further names. A directory that only
-//! has the name of a contender's node is no contender once it has children.
+//! Nodes with other names are not recognized, such as those of a mutex that is configured to count further names. A
+//! directory with the name of a contender's node is not a contender once it has children.
 //!
 //! # What a directory is
 //!
-//! No node tells by which recipe it was created. [`tree()`] decides by the names of the nodes, by whether they are
+//! A node does not say which recipe created it. [`tree()`] decides by the names of the nodes, by whether they are
 //! ephemeral, and by whether they have children. A node with children is never taken for a contender, a lease, a member
-//! or another node of a recipe, except for one whose name is that of an item of a queue (`queue-0000000042`), a dead
-//! letter or an acknowledgement: these are not read, as there may be very many, so what is below one is not found. Ask
-//! for its own path.
+//! or another node of a recipe. Nodes named like an item of a queue (`queue-0000000042`), a dead letter or an
+//! acknowledgement are an exception: they are not read, because there may be very many, so what is below one of them is
+//! not found. To see it, call `tree` with its own path.
 //!
 //! | recipe | what decides |
 //! |---|---|
@@ -43,22 +43,22 @@
 //! | [`Queue`] | `queue-N`, or `entry-P-N` of kazoo, also in `entries`; or beside it, in `<path>-claims`, |
 //! | | `<path>-producers` or `<path>-dead`, nodes with the names and owners of claims, producers and dead letters |
 //! | [`Line`] | nodes that have a [`Role`] |
-//! | [`DoubleBarrier`] | every ephemeral node that is left is named by a UUID; or there is a persistent node `ready`, |
-//! | | and one that is, or nothing else |
+//! | [`DoubleBarrier`] | every remaining ephemeral node is named by a UUID; or there is a persistent node `ready`, |
+//! | | and either at least one such node or nothing else |
 //! | [`Group`] | any other ephemeral node |
 //!
-//! A node belongs to the first recipe in this order that can have it. So some cannot be told apart:
+//! A node belongs to the first recipe in this order that matches. So some recipes cannot be distinguished:
 //!
 //! * A group whose ids are all UUIDs looks like a double barrier that waits.
 //! * Any ephemeral node, such as one of another program, looks like the member of a group.
-//! * Items are not read. So where consumers have a lock path of their own, as Curator's have, their locks look like the
-//!   items of another queue. The same is so for claims if the tree begins at their directory.
-//! * A semaphore of kazoo without leases is a plain node, with a line beside it if one asks for a lease.
-//! * Sharing a directory, a mutex, an election and a read-write lock are one line.
+//! * Items are not read. So if consumers have a lock path of their own, as Curator's do, their locks look like the
+//!   items of another queue. The same applies to claims if the tree begins at their directory.
+//! * A semaphore of kazoo without leases is a plain node, with a line beside it if a client asks for a lease.
+//! * A mutex, an election and a read-write lock in the same directory are one line.
 //! * The locks of a multi-lock are lines. Shared values, numbers with the nodes of their handles, barriers and the
-//!   nodes of other programs are plain. The handle of a number that was never written looks like a double barrier.
+//!   nodes of other programs are plain. The handles of a number that was never written look like a double barrier.
 //!
-//! The directories beside a queue or a semaphore of kazoo are read also if the tree begins there.
+//! The directories beside a queue or a semaphore of kazoo are read even if the tree begins at that queue or semaphore.
 //!
 //! # What it costs
 //!
@@ -67,12 +67,13 @@
 //! session in a circle.
 //!
 //! [`tree()`] sends one request for each node, but none for items of queues, dead letters, and acknowledgements of
-//! members of a balancer: those are in the list of their directory. It sends a second one for an ephemeral node whose
-//! name is not that of a contender, lease, claim, producer, or member of a barrier or balancer, and for a node that
-//! has such a name and children. It sends one more for the oldest item of each queue. If the tree begins at a queue or
-//! at a node without children, it sends three more, for the directories that a queue has beside it, and one at a
-//! semaphore or a double barrier of kazoo. It reads the data of ephemeral nodes, of nodes with such a name, and of
-//! `max-throughput`, and no other data.
+//! members of a balancer: those are in the list of their directory. It sends a second one for an ephemeral node that is
+//! not named like a contender, lease, claim, producer, or member of a barrier or balancer, and for a node that has such
+//! a name and children. It sends one more for the oldest item of each queue.
+//!
+//! If the tree begins at a queue or at a node without children, it sends three more, for the directories that a queue
+//! has beside it; at a semaphore or a double barrier of kazoo it sends one more. It reads the data of ephemeral nodes,
+//! of nodes with such a name, and of `max-throughput`, and no other data.
 //!
 //! At most 64 requests are under way at a time. No watch is set.
 
@@ -99,14 +100,14 @@ use crate::client::{Client, Error};
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct Lines {
-    /// The lines that have a contender, in the order of their paths.
+    /// The lines that have a contender, sorted by path.
     pub lines: Vec<Line>,
-    /// The directories that this client may not list, and the nodes of lines that it may not read, in the order of
-    /// their paths. There may be lines in and below them.
+    /// The directories that this client may not list, and the nodes of lines that it may not read, sorted by path.
+    /// There may be lines in and below them.
     pub denied: Vec<String>,
 }
 
-/// Reads the line in the directory at `path`, that of an election or of a lock. It is empty if no contender is there.
+/// Reads the line of the election or lock in the directory at `path`. It is empty if there is no contender.
 ///
 /// # Errors
 /// [`NoNode`](crate::ErrorKind::NoNode) if the directory does not exist; [`NoAuth`](crate::ErrorKind::NoAuth) if it may
@@ -130,7 +131,7 @@ pub async fn lines(client: &Client, path: &str) -> Result<Lines, Error> {
     read::lines(client, path).await
 }
 
-/// Reads everything at `path` and below, and tells which recipe each directory belongs to: see the [module](self).
+/// Reads everything at `path` and below, and decides which recipe each directory belongs to: see the [module](self).
 ///
 /// ```no_run
 /// # async fn example(client: zookeeper_recipes::Client) -> Result<(), zookeeper_recipes::Error> {
@@ -147,7 +148,8 @@ pub async fn lines(client: &Client, path: &str) -> Result<Lines, Error> {
 /// # }
 /// ```
 ///
-/// This is no snapshot: each node is read by a request of its own, and one that disappeared meanwhile is left out.
+/// This is not a snapshot: each node is read by a separate request, and a node that has disappeared meanwhile is left
+/// out.
 ///
 /// # Errors
 /// As [`line()`], but what may not be listed or read is in [`Tree::denied`].
@@ -159,23 +161,23 @@ pub async fn tree(client: &Client, path: &str) -> Result<Tree, Error> {
 }
 
 /// The circles that [`deadlocks`] has found.
-#[must_use = "this is what was asked for"]
+#[must_use = "the deadlocks are reported only in this value"]
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct Deadlocks {
-    /// The circles, one of each group of sessions that wait for each other.
+    /// The circles: one for each group of sessions that wait for each other.
     pub found: Vec<Deadlock>,
-    /// What could not be read, as in [`Lines::denied`]: further circles may be hidden there.
+    /// The nodes that could not be read, as in [`Lines::denied`]. Further circles may be hidden there.
     pub denied: Vec<String>,
 }
 
 /// Finds the circles of sessions that wait for each other in the locks at `path` and below. All nodes of a circle
-/// existed at one moment, as the server saw it, which may be some seconds late. See [`Deadlock`] for what that means
-/// where many tasks share a client, and what elections have to do with it.
+/// existed at the same moment, as the server saw it, which may be some seconds late. See [`Deadlock`] for what this
+/// means if many tasks share a client, and for the role of elections.
 ///
-/// A session that waits for a permit of a semaphore counts by its place in the line, but not as one that waits for the
-/// leases of others.
+/// A session that waits for a permit of a semaphore counts by its place in the line; its wait for the leases of others
+/// does not count.
 ///
 /// # Errors
 /// As [`lines`].
@@ -186,13 +188,13 @@ pub async fn deadlocks(client: &Client, path: &str) -> Result<Deadlocks, Error> 
     let Lines { mut lines, denied } = read::lines(client, path).await?;
     loop {
         let found = Deadlock::detect(&lines);
-        // All were there when they were read. So those that are there once more were there together, between the last
-        // of those reads and the first of these.
+        // Each node existed when it was read. So all nodes that still exist now existed together, between the last of
+        // those reads and the first of these checks.
         let gone = read::gone(client, nodes(&found, &lines)).await?;
         if gone.is_empty() {
             return Ok(Deadlocks { found, denied });
         }
-        // Another circle of the same sessions may be there still.
+        // There may still be another circle of the same sessions.
         lines.iter_mut().for_each(|line| line.remove(&gone));
     }
 }

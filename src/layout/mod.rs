@@ -2,7 +2,6 @@
 //! [`inspect`](crate::inspect) reads them.
 
 pub(crate) mod double_barrier;
-#[cfg(feature = "group-member")]
 pub(crate) mod group_member;
 pub(crate) mod kazoo;
 pub(crate) mod line;

@@ -1,4 +1,4 @@
-//! The values of the label `path`, of which there is a bounded number.
+//! The values of the label `path`. Their number is bounded.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -6,21 +6,22 @@ use std::sync::Arc;
 use crate::util::mutex::Mutex;
 use crate::util::path::{InvalidPath, Namespace, validate};
 
-/// So many paths that fit no template are told of each metric: many locks must not hide the one election.
+/// How many paths that match no template each metric keeps. Counted per metric, so that many locks do not hide the one
+/// election.
 const MOST: usize = 100;
-/// What all others are called.
+/// The label of all other paths.
 const OTHER: &str = "other";
 
-/// A path in which some elements stand for any.
+/// A path in which some elements match any name.
 #[derive(Debug)]
 struct Template {
     /// With the namespace.
     text: Arc<str>,
-    /// `None` stands for any element.
+    /// `None` matches any element.
     elements: Vec<Option<String>>,
 }
 
-/// The templates of one client, and the paths that fit none of them.
+/// The templates of one client, and the paths that match none of them.
 #[derive(Debug)]
 pub(crate) struct Paths {
     namespace: Namespace,
@@ -33,8 +34,8 @@ struct Plain {
     /// By metric.
     known: HashMap<&'static str, HashSet<Arc<str>>>,
     other: Arc<str>,
-    /// The log has reported that there are too many.
-    told: bool,
+    /// Whether a warning about too many paths was logged.
+    is_overflow_logged: bool,
 }
 
 impl Template {
@@ -58,14 +59,14 @@ impl Template {
 }
 
 impl Paths {
-    /// Fails for the first template that is no path.
+    /// Returns an error for the first template that is not a valid path.
     pub(crate) fn new(namespace: Namespace, templates: &[String]) -> Result<Self, InvalidPath> {
         let templates = templates.iter().map(|text| Template::parse(text, &namespace)).collect::<Result<_, _>>()?;
-        let plain = Plain { known: HashMap::new(), other: OTHER.into(), told: false };
+        let plain = Plain { known: HashMap::new(), other: OTHER.into(), is_overflow_logged: false };
         Ok(Paths { namespace, templates, plain: Mutex::new(plain) })
     }
 
-    /// Returns what this metric of a recipe at this path is labelled with.
+    /// Returns the label for this metric of a recipe at this path.
     pub(crate) fn label(&self, metric: &'static str, path: &str) -> Arc<str> {
         if let Some(template) = self.templates.iter().find(|template| template.fits(path)) {
             return Arc::clone(&template.text);
@@ -81,13 +82,13 @@ impl Paths {
             known.insert(Arc::clone(&label));
             return label;
         }
-        if !std::mem::replace(&mut plain.told, true) {
+        if !std::mem::replace(&mut plain.is_overflow_logged, true) {
             tracing::warn!(
                 event = "too_many_metric_paths",
                 path,
                 metric,
-                "each metric tells {MOST} paths, and calls this one and all further ones {OTHER:?}; name the templates \
-                 of paths by ClientBuilder::metric_paths"
+                "each metric keeps {MOST} paths and labels this one and all further ones {OTHER:?}; name the templates \
+                 of paths with ClientBuilder::metric_paths"
             );
         }
         Arc::clone(&plain.other)
@@ -154,7 +155,7 @@ mod tests {
             for number in numbers {
                 labels.insert(paths.label("metric", &format!("/orders/{number}")));
                 let plain = paths.label("metric", &format!("/plain-{number}"));
-                // Once it is told, it stays so.
+                // A path keeps its label.
                 prop_assert_eq!(&paths.label("metric", &format!("/plain-{number}")), &plain);
                 labels.insert(plain);
             }

@@ -1,51 +1,36 @@
-//! Gauges that show what was read last.
+//! Gauges that show the latest reading.
 
-#[cfg(feature = "metrics")]
 use std::collections::BTreeMap;
 
-#[cfg(feature = "metrics")]
 use ::metrics::{Gauge, Key, Recorder, with_recorder};
 
-use super::meter::{Label, Meter};
-#[cfg(feature = "metrics")]
+use super::meter::Meter;
 use super::recorder::{METADATA, recording};
-use super::table::Metric;
-#[cfg(feature = "metrics")]
+use super::table::{Label, Metric};
 use crate::util::mutex::Mutex;
 
-/// A gauge that shows what was read last. Several that have the same name and labels, such as those of two consumers of
-/// one queue, are one gauge: once all of them are dropped, it shows no number.
+/// A gauge that shows what was read last. Readings with the same name and labels, such as those of two consumers of one
+/// queue, share a gauge. It shows no number once all of them are dropped.
 #[derive(Debug)]
 pub(crate) struct Reading {
-    #[cfg(feature = "metrics")]
     gauge: Gauge,
-    #[cfg(feature = "metrics")]
     at: Place,
 }
 
 /// A gauge, and the address of the recorder that shows it.
-#[cfg(feature = "metrics")]
 type Place = (usize, Key);
 
-/// How many readings there are in this process of each gauge.
-#[cfg(feature = "metrics")]
+/// The number of readings of each gauge in this process.
 static READERS: Mutex<BTreeMap<Place, usize>> = Mutex::new(BTreeMap::new());
 
 impl Meter {
     /// Returns a gauge that shows what was read last. At first it shows no number.
-    #[cfg(feature = "metrics")]
     pub(crate) fn reading(&self, metric: &'static Metric, labels: &[Label<'_>]) -> Reading {
         Reading::new(self.key(metric, labels))
-    }
-
-    #[cfg(not(feature = "metrics"))]
-    pub(crate) fn reading(&self, _metric: &'static Metric, _labels: &[Label<'_>]) -> Reading {
-        Reading {}
     }
 }
 
 impl Reading {
-    #[cfg(feature = "metrics")]
     fn new(key: Key) -> Self {
         let registered =
             recording(|| with_recorder(|recorder| (address(recorder), recorder.register_gauge(&key, &METADATA))));
@@ -58,14 +43,10 @@ impl Reading {
     }
 
     pub(crate) fn set(&self, value: f64) {
-        #[cfg(feature = "metrics")]
         recording(|| self.gauge.set(value));
-        #[cfg(not(feature = "metrics"))]
-        let _ = value;
     }
 
-    /// Returns whether it is the first one of its gauge.
-    #[cfg(feature = "metrics")]
+    /// Counts this reading. Returns whether it is the first of its gauge.
     fn enter(&self) -> bool {
         let mut readers = READERS.lock();
         let number = readers.entry(self.at.clone()).or_default();
@@ -73,8 +54,7 @@ impl Reading {
         *number == 1
     }
 
-    /// Returns whether it was the last one of its gauge.
-    #[cfg(feature = "metrics")]
+    /// Stops counting this reading. Returns whether it was the last of its gauge.
     fn leave(&self) -> bool {
         let mut readers = READERS.lock();
         let others = readers.get_mut(&self.at).is_some_and(|number| {
@@ -88,22 +68,20 @@ impl Reading {
     }
 }
 
-#[cfg(feature = "metrics")]
 impl Drop for Reading {
     fn drop(&mut self) {
-        // The lock is free by now: a recorder may be anything, also one that uses this library.
+        // The lock is free by now: a recorder may run any code, even code that uses this library.
         if self.leave() {
             self.set(f64::NAN);
         }
     }
 }
 
-#[cfg(feature = "metrics")]
 fn address(recorder: &dyn Recorder) -> usize {
     std::ptr::from_ref(recorder).cast::<()>().addr()
 }
 
-#[cfg(all(test, feature = "metrics"))]
+#[cfg(test)]
 mod tests {
     use metrics_exporter_prometheus::PrometheusBuilder;
 

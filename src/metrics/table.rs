@@ -1,6 +1,6 @@
 //! The names, labels and meanings of all metrics.
 
-/// What a metric is.
+/// The kind of a metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum MetricKind {
@@ -16,21 +16,21 @@ pub enum MetricKind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum MetricUnit {
-    /// Things: sessions, items, permits.
+    /// A number of things: sessions, items, permits.
     Count,
     /// Seconds, with fractions.
     Seconds,
 }
 
-/// How the values of several processes make one.
+/// How to combine the values of several processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Aggregate {
-    /// They add up.
+    /// Their sum.
     Sum,
-    /// All see the same, or only one of them tells it and the others tell 0: the largest.
+    /// The largest: all see the same, or only one of them reports it and the others report 0.
     Max,
-    /// The one that is worst off: the smallest.
+    /// The smallest: the value of the process that is worst off.
     Min,
 }
 
@@ -44,17 +44,28 @@ pub struct Metric {
     pub kind: MetricKind,
     /// What it counts or measures.
     pub unit: MetricUnit,
-    /// How the values of several processes make one.
+    /// How to combine the values of several processes.
     pub aggregate: Aggregate,
     /// The names of its labels.
     pub labels: &'static [&'static str],
     /// What it means, in a sentence.
     pub help: &'static str,
-    /// The upper bounds of the buckets that suit it; empty if it is no histogram.
+    /// Suitable upper bounds for its buckets; empty unless it is a histogram.
     pub buckets: &'static [f64],
 }
 
-/// From a request on the same machine to one over a slow line.
+/// The value of a label.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Label<'a> {
+    /// One of a few constants in the code.
+    Is(&'static str),
+    /// The path of a recipe as its user named it. A template may replace it.
+    Path(&'a str),
+    /// A value that the user has chosen; empty if there is none.
+    Text(&'a str),
+}
+
+/// From a request on the same machine to one over a slow network.
 const REQUEST: &[f64] = &[0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0];
 /// From one request to a long wait for others.
 const WAIT: &[f64] = &[0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 60.0, 300.0, 3600.0];
@@ -104,12 +115,12 @@ metrics! {
         "zookeeper_recipes_clients",
         &["state"],
         Aggregate::Sum,
-        "Clients in this state of their connection.",
+        "Clients whose connection is in this state.",
     );
     STATE_CHANGES = counter(
         "zookeeper_recipes_connection_state_changes_total",
         &["state"],
-        "Changes of a client to this state of its connection.",
+        "Changes of a client's connection to this state.",
     );
     SESSIONS_ENDED = counter(
         "zookeeper_recipes_sessions_ended_total",
@@ -125,12 +136,12 @@ metrics! {
         "zookeeper_recipes_request_duration_seconds",
         &["operation"],
         REQUEST,
-        "From handing over a request to its answer, also if that is an error. One that is given up is not told.",
+        "From handing over a request to its answer, even if that is an error. Abandoned requests are not recorded.",
     );
     REQUEST_ERRORS = counter(
         "zookeeper_recipes_request_errors_total",
         &["operation", "error"],
-        "Requests that ended in this error. A refused transaction is an answer and counts as no error.",
+        "Requests that ended in this error. A refused transaction is an answer and does not count as an error.",
     );
     LEASE_MARGIN = Metric {
         name: "zookeeper_recipes_lease_margin_seconds",
@@ -145,19 +156,19 @@ metrics! {
         "zookeeper_recipes_lock_waiters",
         &["recipe", "path"],
         Aggregate::Sum,
-        "Calls that are about to acquire.",
+        "Calls that wait to acquire a lock or a permit.",
     );
     LOCK_WAIT = seconds(
         "zookeeper_recipes_lock_wait_seconds",
         &["recipe", "path", "outcome"],
         WAIT,
-        "How long a call that acquires has taken.",
+        "How long a call to acquire took.",
     );
     LOCK_HOLD = seconds(
         "zookeeper_recipes_lock_hold_seconds",
         &["recipe", "path", "end"],
         WAIT,
-        "From acquiring a lock or a permit until its guard was released or dropped, also if it was lost before that.",
+        "From acquiring a lock or a permit until its guard was released or dropped, even if it was lost before that.",
     );
     LOCKS_HELD = gauge(
         "zookeeper_recipes_locks_held",
@@ -169,7 +180,7 @@ metrics! {
         "zookeeper_recipes_takeover_seconds",
         &["path"],
         REQUEST,
-        "In a line: from the arrival of the event that the node ahead is gone until this one holds.",
+        "From the event that the node ahead in line is gone until this contender holds.",
     );
     PARTICIPANTS = gauge(
         "zookeeper_recipes_election_participants",
@@ -187,7 +198,7 @@ metrics! {
         "zookeeper_recipes_leader_term_seconds",
         &["recipe", "path", "end"],
         TERM,
-        "How long a term lasted that is over.",
+        "How long a term lasted, recorded at its end.",
     );
     LEADER_TERMS = counter(
         "zookeeper_recipes_leader_terms_total",
@@ -236,24 +247,24 @@ metrics! {
         "zookeeper_recipes_balancer_maximum",
         &["path"],
         Aggregate::Max,
-        "The maximum in force; told by the leader.",
+        "The maximum in force; reported by the leader.",
     );
     BALANCER_APPLIED = gauge(
         "zookeeper_recipes_balancer_applied",
         &["path"],
         Aggregate::Max,
-        "What all members may be applying together; told by the leader.",
+        "What all members may be applying together; reported by the leader.",
     );
     BALANCER_MEMBERS = gauge(
         "zookeeper_recipes_balancer_members",
         &["path"],
         Aggregate::Max,
-        "How many members there are; told by the leader.",
+        "How many members there are; reported by the leader.",
     );
     BALANCER_DECISIONS = counter(
         "zookeeper_recipes_balancer_decisions_total",
         &["path"],
-        "How often a leader has written other shares.",
+        "How often a leader has written changed shares.",
     );
     CACHE_NODES = gauge(
         "zookeeper_recipes_cache_nodes",
@@ -265,7 +276,7 @@ metrics! {
         "zookeeper_recipes_cache_unreadable",
         &["path"],
         Aggregate::Max,
-        "Reads and lists of nodes that fail. Each is tried again within ten minutes.",
+        "Reads and lists of nodes that fail. Each is retried within ten minutes.",
     );
     CACHE_CONFIRMED = Metric {
         name: "zookeeper_recipes_cache_confirmed_timestamp_seconds",
@@ -273,7 +284,7 @@ metrics! {
         unit: MetricUnit::Seconds,
         aggregate: Aggregate::Min,
         labels: &["path"],
-        help: "As of when the ensemble has confirmed the latest snapshot, since 1970. Its age is the time since then.",
+        help: "The time as of which the ensemble confirmed the snapshot, since 1970. Its age is the time since then.",
         buckets: &[],
     };
     CACHE_RESYNC = seconds(

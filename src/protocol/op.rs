@@ -1,4 +1,4 @@
-//! Which operation a request asks for.
+//! The operations of requests.
 
 use super::jute::open_codes;
 
@@ -44,17 +44,17 @@ open_codes! {
 }
 
 impl OpCode {
-    /// Describes an operation that some servers lack, for users: its name, and which servers have it.
+    /// Describes an operation that some servers lack, for users: its name, and the servers that it needs.
     pub(crate) fn description(self) -> &'static str {
         match self {
-            OpCode::Create2 => "create2, of ZooKeeper 3.5 and ClickHouse Keeper 26",
-            OpCode::CreateContainer => "createContainer, of ZooKeeper 3.5.1 and ClickHouse Keeper of mid 2026",
+            OpCode::Create2 => "create2 (needs ZooKeeper 3.5 or ClickHouse Keeper 26)",
+            OpCode::CreateContainer => "createContainer (needs ZooKeeper 3.5.1 or ClickHouse Keeper from mid 2026)",
             OpCode::CreateTtl => {
-                "createTTL, of ZooKeeper 3.5.3 with zookeeper.extendedTypesEnabled, and ClickHouse Keeper 26.6"
+                "createTTL (needs ZooKeeper 3.5.3 with zookeeper.extendedTypesEnabled, or ClickHouse Keeper 26.6)"
             }
-            OpCode::RemoveWatches => "removeWatches, of ZooKeeper 3.5 and ClickHouse Keeper of the end of 2025",
-            OpCode::MultiRead => "multiRead, of ZooKeeper 3.6",
-            OpCode::AddWatch => "addWatch, of ZooKeeper 3.6 and ClickHouse Keeper of the end of 2025",
+            OpCode::RemoveWatches => "removeWatches (needs ZooKeeper 3.5 or ClickHouse Keeper from the end of 2025)",
+            OpCode::MultiRead => "multiRead (needs ZooKeeper 3.6)",
+            OpCode::AddWatch => "addWatch (needs ZooKeeper 3.6 or ClickHouse Keeper from the end of 2025)",
             _ => "this operation",
         }
     }

@@ -1,23 +1,59 @@
 //! What the errors of all recipes have in common.
 
-/// Implements for a recipe's `Error`, which has the variants `Client { path, error }` and `Closed { path }`: `kind`,
-/// `is_retryable`, `is_lost` and the conversion from an error of the client.
+/// Defines the `Error` of a recipe, its `kind`, `is_retryable` and `is_lost`, and the conversion from an error of the
+/// client.
 ///
-/// The kinds of the other variants are named; whether a call may be retried, and whether something is lost, follows
-/// from the kind, except for the variants that are listed.
+/// The caller gives the beginning of all messages, what a message says after a close, and the variants that only this
+/// recipe has, with their kinds. Whether a call may be retried, and whether something is lost, follows from the kind,
+/// except for the variants under `retryable` and `lost`. It uses the caller's `Arc`, `client` and `ErrorKind`.
 macro_rules! recipe_error {
     (
+        $(#[$doc:meta])*
+        $at:literal, closed: $closed:literal;
+        $({ $($own:tt)* })?
         kind { $($variant:pat => $kind:expr,)* }
         $(retryable { $($retried:pat => $retryable:expr,)* })?
         $(#[$lost_doc:meta])*
         lost { $($gone:pat => $lost:expr,)* }
     ) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+        #[non_exhaustive]
+        pub enum Error {
+            /// A request to ZooKeeper failed.
+            // The message includes the cause's message, so `source` does not repeat it.
+            #[error("{} {path}: {}", $at, .error.below(.path))]
+            Client {
+                /// The path, as the client names it.
+                path: Arc<str>,
+                /// The cause.
+                error: client::Error,
+            },
+            #[doc = concat!("The object cannot be used any more: ", $closed, ".")]
+            /// [`Client::last_error`](crate::Client::last_error) may say why.
+            #[error("{} {path}: {}", $at, $closed)]
+            Closed {
+                /// The path, as the client names it.
+                path: Arc<str>,
+            },
+            /// An option, or an argument, is out of its range.
+            #[error("{} {path}: {why}", $at)]
+            InvalidOption {
+                /// The path, as the client names it.
+                path: Arc<str>,
+                /// The value, and what is allowed.
+                why: String,
+            },
+            $($($own)*)?
+        }
+
         impl Error {
             /// Returns the kind of the error, for code that decides how to react.
             pub fn kind(&self) -> ErrorKind {
                 match self {
                     Error::Client { error, .. } => error.kind(),
                     Error::Closed { .. } => ErrorKind::Closed,
+                    Error::InvalidOption { .. } => ErrorKind::InvalidArgument,
                     $($variant => $kind,)*
                 }
             }

@@ -9,18 +9,6 @@ pub mod barrier;
 pub mod cache;
 #[cfg(feature = "double-barrier")]
 pub mod double_barrier;
-#[cfg(any(
-    feature = "leader-latch",
-    feature = "leader-selector",
-    feature = "mutex",
-    feature = "read-write-lock",
-    feature = "semaphore",
-    feature = "barrier",
-    feature = "double-barrier",
-    feature = "persistent-node",
-    feature = "queue",
-    feature = "cache",
-))]
 pub(crate) mod error;
 #[cfg(feature = "group-member")]
 pub mod group_member;
@@ -30,6 +18,8 @@ pub mod leader_latch;
 pub mod leader_selector;
 #[cfg(feature = "limiter")]
 pub mod limiter;
+#[cfg(any(feature = "mutex", feature = "read-write-lock", feature = "semaphore"))]
+pub mod lock;
 #[cfg(feature = "multi-lock")]
 pub mod multi_lock;
 #[cfg(feature = "mutex")]

@@ -7,7 +7,7 @@ use super::{Dialect, TestingServer};
 use crate::testing::ensemble::{Options, millis};
 use crate::testing::scheduler::AfterStep;
 
-/// Twenty of it are the longest session timeout, which must fit into a server's 31 bits of milliseconds.
+/// The longest session timeout is 20 ticks, and a server stores it in 31 bits of milliseconds.
 const LONGEST_TICK: Duration = Duration::from_millis(i32::MAX as u64 / 20);
 
 impl TestingServer {
@@ -34,7 +34,7 @@ impl TestingServer {
 ///
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
 /// # async fn main() -> Result<(), zookeeper_recipes::Error> {
-/// // Three servers, of which each may lag behind by up to 50 ms.
+/// // Three servers, each of which may lag by up to 50 ms.
 /// let server = TestingServer::builder()
 ///     .seed(4711)
 ///     .servers(3)
@@ -57,7 +57,7 @@ impl TestingServerBuilder {
         TestingServerBuilder { options: Options::default(), after_step: None }
     }
 
-    /// Sets the seed, which decides every delay and the order in which tasks take turns. Default 0.
+    /// Sets the seed, which determines every delay and the order in which tasks run. Default 0.
     pub fn seed(mut self, seed: u64) -> Self {
         self.options.seed = seed;
         self
@@ -69,22 +69,22 @@ impl TestingServerBuilder {
         self
     }
 
-    /// Sets the time of day at the start, in whole milliseconds: the times in the stats of nodes count from there.
+    /// Sets the time of day at the start, in whole milliseconds. The times in the stats of nodes count from there.
     ///
-    /// Transactions are numbered from it too: a client of a run before finds its session expired, where servers whose
-    /// numbers are behind what it has seen would close the connection.
+    /// Transaction numbers start from it, too, so that a client of an earlier run finds its session expired. If they
+    /// were lower than those that the client has seen, the servers would close its connection instead.
     ///
-    /// Default a moment in 2023, the same in every run, with transactions numbered from 1.
+    /// The default is a moment in 2023, the same in every run, with transactions numbered from 1.
     pub fn starts_at(mut self, time: SystemTime) -> Self {
         let since_1970 = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         self.options.epoch = i64::try_from(since_1970.as_millis()).unwrap_or(i64::MAX);
-        // More for each millisecond than the servers can carry out.
+        // More numbers for each millisecond than the servers can use up.
         self.options.zxid = self.options.epoch.saturating_mul(1 << 20);
         self
     }
 
-    /// Sets how many servers the ensemble has. Default 1. With more than one, a client reads from a server that may lag
-    /// behind.
+    /// Sets how many servers the ensemble has. Default 1. With more than one, a client reads from a server that may
+    /// lag.
     ///
     /// # Panics
     /// If `servers` is zero.
@@ -96,9 +96,9 @@ impl TestingServerBuilder {
         self
     }
 
-    /// Sets how much later than the others a server may apply what is committed, in whole milliseconds. Default zero.
+    /// Sets how long a server may take to apply what is committed, in whole milliseconds. Default zero.
     ///
-    /// A delay is drawn for each transaction. Needs several [`servers`](Self::servers).
+    /// A delay is drawn for each transaction and server. A write is answered once its own server has applied it.
     ///
     /// # Panics
     /// If the range is empty.
@@ -120,12 +120,12 @@ impl TestingServerBuilder {
         self
     }
 
-    /// Sets the servers' `tickTime`, in whole milliseconds. Default 2 s, as ZooKeeper's.
+    /// Sets the servers' `tickTime`, in whole milliseconds. Default 2 s, as in ZooKeeper.
     ///
     /// The servers grant session timeouts of 2 to 20 ticks.
     ///
     /// # Panics
-    /// If it is below 1 ms or above 29 h: 20 ticks are the longest session timeout, which a server counts in 31 bits.
+    /// If it is below 1 ms or above 29.8 h: a server stores the longest session timeout, 20 ticks, in 31 bits.
     #[doc(alias = "tickTime")]
     #[track_caller]
     pub fn tick_time(mut self, tick: Duration) -> Self {
@@ -140,29 +140,28 @@ impl TestingServerBuilder {
         self
     }
 
-    /// Sets how often the servers look for containers without children, and for nodes that have outlived their time to
-    /// live, in whole milliseconds. Default one minute, as ZooKeeper's.
+    /// Sets how often the servers look for containers without children, and for nodes whose time to live has passed, in
+    /// whole milliseconds. Default one minute, as in ZooKeeper.
     pub fn container_check_interval(mut self, interval: Duration) -> Self {
         self.options.container_check = millis(interval);
         self
     }
 
     /// Sets whether the servers answer the four-letter words, such as `srvr`. Default true. Otherwise they close the
-    /// connection without a word, as a proxy does that lets only sessions through.
+    /// connection without an answer, like a proxy that only lets sessions through.
     #[doc(alias = "4lw.commands.whitelist")]
     pub fn four_letter_words(mut self, answered: bool) -> Self {
         self.options.four_letter_words = answered;
         self
     }
 
-    /// Sets whether the bytes of requests and answers are written and read in small pieces, as a network may split
-    /// them. Default false.
+    /// Sets whether requests and answers are split into small pieces, as a network may do. Default false.
     pub fn split_bytes(mut self, split: bool) -> Self {
         self.options.split_bytes = split;
         self
     }
 
-    /// Sets whether the servers know persistent watches, as those since 3.6 do. Default true.
+    /// Sets whether the servers support persistent watches, as servers since 3.6 do. Default true.
     pub fn persistent_watches(mut self, known: bool) -> Self {
         self.options.persistent_watches = known;
         self
@@ -176,11 +175,11 @@ impl TestingServerBuilder {
         self
     }
 
-    /// Calls `check` after each step of each task of the clients, and of what [`TestingServer::spawn`] runs. Default:
-    /// no check.
+    /// Calls `check` after each step of each task of the clients, and of the tasks of [`TestingServer::spawn`]. By
+    /// default there is no check.
     ///
-    /// This is the place to assert what must hold at every moment. A panic in `check` ends the simulation and is among
-    /// the [`panics`](TestingServer::panics).
+    /// Use it to assert what must hold at every moment. A panic in `check` ends the simulation and is among the
+    /// [`panics`](TestingServer::panics).
     pub fn after_each_step(mut self, check: impl Fn() + Send + Sync + 'static) -> Self {
         self.after_step = Some(Box::new(check));
         self
@@ -204,6 +203,6 @@ impl std::fmt::Debug for TestingServerBuilder {
 
 #[track_caller]
 fn in_millis(what: &str, range: RangeInclusive<Duration>) -> RangeInclusive<u64> {
-    assert!(!range.is_empty(), "{what}: {range:?} is empty; the first must not be above the second");
+    assert!(!range.is_empty(), "{what}: {range:?} is empty: the start must not be above the end");
     millis(*range.start())..=millis(*range.end())
 }

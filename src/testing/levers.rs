@@ -30,14 +30,14 @@ impl TestingServer {
     }
 }
 
-/// Faults. Each of these methods panics for a client, or for a `Listening`, that is not one of this server.
+/// Faults. A method that takes a client or a `Listening` panics if it does not belong to this server.
 impl TestingServer {
     /// Ends the session of the client at the servers. Returns whether there was one.
     ///
-    /// The connection is cut, and the client learns the rest when it has connected again. An administrator can do this,
-    /// and no clock foresees it: for the length of a message the old holder of a lock or a leadership believes that it
-    /// still holds, beside the new one, and only a fence tells. To see who holds when a session runs out by itself,
-    /// apply [`black_hole`](Self::black_hole) or [`freeze_client`](Self::freeze_client) to the client for longer.
+    /// The connection is cut, and the client learns of the end when it reconnects. An administrator can do the same,
+    /// and no lease covers it: until then, the old holder of a lock or a leadership believes that it still holds it,
+    /// although there may be a new holder, and only a fence helps. To test a session that expires by itself, apply
+    /// [`black_hole`](Self::black_hole) or [`freeze_client`](Self::freeze_client) for longer than its session timeout.
     ///
     /// ```
     /// use zookeeper_recipes::testing::TestingServer;
@@ -56,19 +56,19 @@ impl TestingServer {
     /// ```
     #[doc(alias = "KillSession")]
     pub fn expire_session(&self, client: &Client) -> bool {
-        // A client of another server is refused even without a session.
+        // Panics for a client of another server, even if it has no session.
         self.group(client);
         client.session_id().is_some_and(|session| self.ensemble.expire_session(session))
     }
 
     /// Ends the session with this id at the servers, as [`expire_session`](Self::expire_session) does. Returns whether
-    /// there was one. It can be that of a client in another process, which [`sessions`](Self::sessions) lists too.
+    /// there was one. It may belong to a client in another process; [`sessions`](Self::sessions) lists those, too.
     #[doc(alias = "KillSession")]
     pub fn expire_session_id(&self, session: i64) -> bool {
         self.ensemble.expire_session(session)
     }
 
-    /// Cuts the connection once; the client connects again. Returns how many connections were cut.
+    /// Cuts connections once; the clients reconnect. Returns how many connections were cut.
     pub fn disconnect(&self, target: impl Into<Target>) -> usize {
         self.ensemble.disconnect(self.who(target))
     }
@@ -80,7 +80,7 @@ impl TestingServer {
 
     /// Holds back all messages in both directions until [`heal`](Self::heal).
     ///
-    /// There is no error either, as when a cable is pulled. What was sent meanwhile arrives late.
+    /// There is no error, as when a cable is unplugged. What is sent in the meantime arrives late.
     pub fn black_hole(&self, target: impl Into<Target>) {
         self.ensemble.black_hole(self.group(target), true);
     }
@@ -91,21 +91,27 @@ impl TestingServer {
     }
 
     /// Makes reads of kind `of` ([`Exists`](Operation::Exists), [`GetData`](Operation::GetData) or
-    /// [`List`](Operation::List)) fail at this node until [`heal`](Self::heal), while the connection is well: as where
-    /// the answer is too large, or cannot be decoded. The path is the servers', without any client's namespace.
+    /// [`List`](Operation::List)) fail at this node until [`heal`](Self::heal), as if the answer were too large or
+    /// could not be decoded. The connection is kept. The path is the servers', without any client's namespace.
+    ///
+    /// # Panics
+    /// If `of` is another kind of request.
+    #[track_caller]
     pub fn fail_reads(&self, path: &str, of: Operation) {
+        let is_read = matches!(of, Operation::Exists | Operation::GetData | Operation::List);
+        assert!(is_read, "{of:?} cannot be made to fail; only Exists, GetData and List can");
         self.ensemble.fail(path, of);
     }
 
-    /// Ends every refusal, black hole, delay and failure, and connects servers that were cut off to the others.
+    /// Ends every refusal, black hole, delay and failure, and reconnects servers that were cut off.
     ///
-    /// Replies that were still to be lost are not lost any more. Frozen clients stay frozen, a stopped server stays
-    /// stopped.
+    /// Calls of [`lose_next_reply`](Self::lose_next_reply) that are still pending are cancelled. Frozen clients stay
+    /// frozen, and stopped servers stay stopped.
     pub fn heal(&self) {
         self.ensemble.heal();
     }
 
-    /// Loses the reply of the next request of kind `of` (of any kind, if `None`), in the way that `loss` says.
+    /// Loses the reply to the next request of kind `of` (any kind if `None`). `loss` determines how.
     ///
     /// Each call applies to one request: several calls lose several replies.
     pub fn lose_next_reply(&self, target: impl Into<Target>, of: impl Into<Option<Operation>>, loss: Loss) {
@@ -128,7 +134,8 @@ impl TestingServer {
         self.ensemble.start(data == Data::Kept);
     }
 
-    /// Cuts server number `server` (from 0) off from the others, until [`heal`](Self::heal).
+    /// Cuts server number `server` (from 0) off from the others, until [`heal`](Self::heal) or
+    /// [`restart`](Self::restart).
     ///
     /// It serves old data for `serves_for`, then drops its clients.
     ///
@@ -140,17 +147,17 @@ impl TestingServer {
         self.ensemble.cut_off(server, serves_for);
     }
 
-    /// Cuts server number `server` (from 0), the leader until now, off from the others, which elect another leader.
-    /// Lasts until [`heal`](Self::heal).
+    /// Cuts server number `server` (from 0), which is assumed to be the leader, off from the others, which elect
+    /// another leader. Lasts until [`heal`](Self::heal) or [`restart`](Self::restart).
     ///
-    /// For `serves_for` the old leader does not notice: it answers syncs by itself, takes up sessions again, and serves
-    /// old data. Then it drops its clients.
+    /// For `serves_for` the old leader does not notice: it answers syncs by itself, resumes sessions, and serves old
+    /// data. Then it drops its clients.
     ///
-    /// The new leader counts the time of every session from this moment, with the timeout that was granted when the
-    /// session was opened. All clients of the other servers lose their connections. What the deposed leader has heard
-    /// since is void.
+    /// The new leader restarts the time of every session at this moment, with the timeout that was granted when the
+    /// session was opened. All clients of the other servers lose their connections. What only the deposed leader hears
+    /// from then on does not count.
     ///
-    /// A real leader steps down by itself within 1.5 ticks of the moment at which its successor begins, and
+    /// A real leader steps down by itself within 1.5 ticks after its successor starts, and
     /// [`Heartbeat::Sync`](crate::Heartbeat::Sync) relies on that. For longer times, use
     /// [`Heartbeat::Quorum`](crate::Heartbeat::Quorum).
     ///
@@ -165,14 +172,14 @@ impl TestingServer {
     #[track_caller]
     fn assert_one_of_several(&self, server: usize, what: &str) {
         let servers = self.ensemble.servers();
-        assert!(servers > 1 && server < servers, "server {server} cannot be {what}: there are {servers}");
+        assert!(servers > 1 && server < servers, "server {server} cannot be {what} in an ensemble of {servers}");
     }
 
     /// Sets the session timeouts that all servers grant to connections from now on (`minSessionTimeout` and
     /// `maxSessionTimeout`). In whole milliseconds; by default 2 to 20 ticks. [`heal`](Self::heal) does not change it.
     ///
-    /// An existing session is also granted another timeout when its client connects again, as after a restart with
-    /// another configuration:
+    /// An existing session is granted a new timeout, too, when its client reconnects, as after a restart with another
+    /// configuration:
     ///
     /// ```
     /// use std::time::Duration;
@@ -182,7 +189,7 @@ impl TestingServer {
     /// # async fn main() -> Result<(), zookeeper_recipes::Error> {
     /// let server = TestingServer::start();
     /// let client = server.client().await?; // asks for 10 s
-    /// server.grant(Duration::from_secs(4)..=Duration::from_secs(6));
+    /// server.grant_timeouts(Duration::from_secs(4)..=Duration::from_secs(6));
     /// let timeout = || server.sessions()[0].timeout;
     /// assert_eq!(timeout(), Duration::from_secs(10));
     /// server.disconnect(&client);
@@ -196,26 +203,27 @@ impl TestingServer {
     #[doc(alias = "minSessionTimeout")]
     #[doc(alias = "maxSessionTimeout")]
     #[track_caller]
-    pub fn grant(&self, timeouts: RangeInclusive<Duration>) {
+    pub fn grant_timeouts(&self, timeouts: RangeInclusive<Duration>) {
         assert!(!timeouts.is_empty(), "{timeouts:?} is empty");
         self.ensemble.grant(None, &timeouts);
     }
 
-    /// Sets the session timeouts that server number `server` (from 0) grants, as [`grant`](Self::grant) does for all.
+    /// Sets the session timeouts that server number `server` (from 0) grants, as
+    /// [`grant_timeouts`](Self::grant_timeouts) does for all.
     ///
     /// # Panics
     /// If the range is empty, or there is no such server.
     #[track_caller]
-    pub fn grant_by(&self, server: usize, timeouts: RangeInclusive<Duration>) {
+    pub fn grant_timeouts_by(&self, server: usize, timeouts: RangeInclusive<Duration>) {
         let servers = self.ensemble.servers();
-        assert!(server < servers, "there is no server {server}: there are {servers}");
+        assert!(server < servers, "there is no server {server} in an ensemble of {servers}");
         assert!(!timeouts.is_empty(), "{timeouts:?} is empty");
         self.ensemble.grant(Some(server), &timeouts);
     }
 
-    /// Sets the longest request that the servers read from now on, in bytes: one that meets a longer request closes
-    /// the connection without an answer, as ZooKeeper does. Default 1 048 575, as ZooKeeper's. [`heal`](Self::heal)
-    /// does not change it.
+    /// Sets the longest request that the servers read from now on, in bytes. On a longer request a server closes the
+    /// connection without an answer, as ZooKeeper does. Default 1 048 575, as in ZooKeeper. [`heal`](Self::heal) does
+    /// not change it.
     #[doc(alias = "jute.maxbuffer")]
     pub fn max_buffer(&self, bytes: usize) {
         self.ensemble.max_buffer(bytes);
@@ -223,8 +231,8 @@ impl TestingServer {
 
     /// Stops the process of the client, as SIGSTOP does.
     ///
-    /// Its tasks and what [`spawn`](Self::spawn) runs beside them stop, while the clock, the servers and all other
-    /// clients continue. Dropping the last handle on the server thaws the client, because nothing else could.
+    /// Its tasks and those of [`spawn`](Self::spawn) stop, while the clock, the servers and all other clients continue.
+    /// Dropping the last handle to the server thaws the client, because nothing else could.
     #[doc(alias = "SIGSTOP")]
     pub fn freeze_client(&self, client: &Client) {
         if let Some(group) = self.group(client) {
@@ -245,8 +253,8 @@ impl TestingServer {
         self.group(client).is_some_and(|group| self.scheduler.is_frozen(group))
     }
 
-    /// Denies all access to the node: no client may read or change it, nor create or delete below it, as with an ACL
-    /// that grants nothing.
+    /// Denies all access to the node: no client may read or change it, or create or delete nodes below it, as with an
+    /// ACL that grants nothing.
     pub fn deny(&self, path: &str) {
         self.ensemble.deny(path);
     }
@@ -257,8 +265,8 @@ impl TestingServer {
     }
 }
 
-/// Changes by hand: at once, without a session, whatever the ACLs. Paths are the servers', without any client's
-/// namespace.
+/// Changes by hand: made at once, without a session, and regardless of ACLs. Paths are the servers', without any
+/// client's namespace.
 impl TestingServer {
     /// Creates a node. Returns its path, with its number if `mode` is sequential. An ephemeral mode creates a
     /// persistent node, because there is no session.
@@ -285,8 +293,7 @@ impl TestingServer {
         by_hand("delete", path, |path| self.ensemble.delete_by_hand(path))
     }
 
-    /// Gives the next sequential child of `path` the number `next`, to test the end of the counter: it ends
-    /// at 2147483647.
+    /// Sets the number of the next sequential child of `path`, to test the end of the counter at 2147483647.
     ///
     /// # Errors
     /// The error that a server would return.
@@ -294,8 +301,8 @@ impl TestingServer {
         by_hand("set the counter of", path, |path| self.ensemble.set_sequence(path, next))
     }
 
-    /// Gives the data of `path` this version, as if it had been written so often, to test the end of the versions:
-    /// after 2147483647 comes -2147483648, and after -1, which stands for any version in a request, 0.
+    /// Sets the version of the data of `path`, to test how versions wrap around: after 2147483647 comes -2147483648,
+    /// and after -1, which means any version in a request, comes 0.
     ///
     /// # Errors
     /// The error that a server would return.

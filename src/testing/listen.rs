@@ -16,23 +16,23 @@ use crate::testing::ensemble::{Connection, End, MemoryEnsemble, ReadHalf, WriteH
 use crate::testing::scheduler::Process;
 use crate::util::wait::forever;
 
-/// A connection that has no session then is closed, as by ZooKeeper's default.
+/// A connection without a session is closed after this time, as ZooKeeper does by default.
 const WITHOUT_SESSION: Duration = Duration::from_secs(10);
 
-/// A client that has not read its last answers then is waited for no longer.
+/// How long a client may take to read its last answers.
 const WITHOUT_READING: Duration = Duration::from_secs(10);
 
-/// So many bytes are read from a socket, or written to it, at once.
+/// How many bytes are read from a socket, or written to it, at once.
 const BUFFER: usize = 16 * 1024;
-/// And so many are given to the ensemble at once: a few requests.
+/// How many bytes are passed to the ensemble at once: a few requests.
 const PIECE: usize = 256;
 
-/// The sockets of a [`TestingServer`]. They are closed when this is dropped; the ensemble goes on.
+/// The sockets of a [`TestingServer`]. Dropping this closes them; the ensemble continues.
 #[derive(Debug)]
 #[must_use = "the sockets are closed when it is dropped"]
 pub struct Listening {
     addresses: Vec<SocketAddr>,
-    /// Stands for all clients that come by these sockets.
+    /// The group of all clients of these sockets.
     clients: Process,
     _accepting: JoinSet<()>,
 }
@@ -43,7 +43,8 @@ impl Listening {
         &self.addresses
     }
 
-    /// Returns the connect string for clients; those on this machine, if the servers listen at all its addresses.
+    /// Returns the connect string for clients. If the servers listen on all addresses, it is for clients on this
+    /// machine.
     pub fn connect_string(&self) -> String {
         let local = |address: &SocketAddr| match address {
             SocketAddr::V4(any) if any.ip().is_unspecified() => (Ipv4Addr::LOCALHOST, any.port()).into(),
@@ -62,19 +63,19 @@ impl From<&Listening> for Target {
 }
 
 impl TestingServer {
-    /// Serves the ensemble on TCP sockets, one for each of its servers, to any client of ZooKeeper.
+    /// Serves the ensemble on TCP sockets, one for each of its servers, to any ZooKeeper client.
     ///
-    /// The first server listens at `address`, the others at the next ports; at port 0 each gets a free one. Needs
+    /// The first server listens on `address`, the others on the next ports. With port 0 each gets a free port. Needs
     /// tokio's I/O driver, and a clock that is not paused.
     ///
-    /// Several calls, each with an address of its own, serve the same ensemble. A lever that is given
-    /// [`&listening`](Listening) concerns those clients alone that come by its sockets, for example all of one service.
+    /// Several calls with different addresses serve the same ensemble. A lever that is given [`&listening`](Listening)
+    /// affects only the clients of its sockets, for example all of one service.
     ///
-    /// It is for development and tests, not for a network that others can reach: nothing is kept on disk, and there is
-    /// no encryption. Clients can authenticate by the scheme `digest`. The four-letter words are `ruok`, `srvr`,
+    /// This is for development and tests, not for a network that others can reach: nothing is kept on disk, and there
+    /// is no encryption. Clients can authenticate with the scheme `digest`. The four-letter words are `ruok`, `srvr`,
     /// `stat`, `mntr`, `conf`, `cons`, `wchs`, `envi`, `isro`. A connection that has no session after 10 seconds is
-    /// closed. A client that asks and does not read its answers has to wait; one for which more than 64 MiB of answers
-    /// and events lie there all the same is cut off.
+    /// closed. No further requests are read from a client that does not read its answers; a client with more than 64
+    /// MiB of unread answers and events is disconnected.
     ///
     /// ```
     /// use zookeeper_recipes::Client;
@@ -92,13 +93,13 @@ impl TestingServer {
     /// ```
     ///
     /// # Errors
-    /// That of binding a socket, for example an address that is in use.
+    /// The error of binding a socket, for example if the address is in use.
     ///
     /// # Panics
     /// Panics outside a runtime with I/O.
     pub fn listen(&self, address: impl ToSocketAddrs) -> io::Result<Listening> {
         let first = address.to_socket_addrs()?.next();
-        let first = first.ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "the name has no address"))?;
+        let first = first.ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "the name resolves to no address"))?;
         let (mut addresses, mut accepting, clients) = (Vec::new(), JoinSet::new(), self.scheduler.outside());
         for server in 0..self.servers() {
             let address = address_of(first, server)?;
@@ -123,7 +124,7 @@ fn address_of(first: SocketAddr, server: usize) -> io::Result<SocketAddr> {
     Ok(SocketAddr::new(first.ip(), port.ok_or_else(none)?))
 }
 
-/// Takes connections until it is dropped, and with it all of them.
+/// Accepts connections until it is dropped, which closes all of them.
 async fn accept(ensemble: MemoryEnsemble, group: u32, server: usize, listener: TcpListener) {
     let mut connections = JoinSet::new();
     loop {
@@ -132,14 +133,14 @@ async fn accept(ensemble: MemoryEnsemble, group: u32, server: usize, listener: T
             Some(_) = connections.join_next() => {}
             accepted = listener.accept() => match accepted {
                 Ok((socket, peer)) => {
-                    // Refused by a lever, or as the servers are stopped: the client sees it closed at once.
+                    // `None` if a lever refuses it or the servers are stopped; dropping the socket closes it.
                     if let Some((read, write)) = ensemble.accept(group, server, peer) {
                         connections.spawn(serve(socket, read, write));
                     }
                 }
-                // A client that has left already, or no descriptor is free.
+                // The client has already disconnected, or no file descriptor is free.
                 Err(error) => {
-                    tracing::debug!(event = "not_accepted", %error, "a connection was not accepted");
+                    tracing::debug!(event = "not_accepted", %error, "could not accept a connection");
                     tokio::time::sleep(Duration::from_millis(10)).await;
                 }
             },
@@ -147,17 +148,17 @@ async fn accept(ensemble: MemoryEnsemble, group: u32, server: usize, listener: T
     }
 }
 
-/// How far the answers of a connection have come.
+/// How far the answers on a connection have been written.
 #[derive(Debug, Default)]
 struct Progress {
-    /// What was taken from the ensemble is not all written.
+    /// Whether some bytes taken from the ensemble are not written yet.
     is_writing: AtomicBool,
     was_read: Notify,
 }
 
 /// Carries the bytes of one connection until one side closes it.
 async fn serve(socket: TcpStream, mut read: ReadHalf, mut write: WriteHalf) {
-    // Answers are small, and none waits for another.
+    // Answers are small, and none should wait for another.
     socket.set_nodelay(true).ok();
     let (from_client, mut to_client) = socket.into_split();
     let (connection, progress) = (read.connection(), Progress::default());
@@ -175,7 +176,7 @@ async fn serve(socket: TcpStream, mut read: ReadHalf, mut write: WriteHalf) {
     to_client.shutdown().await.ok();
 }
 
-/// Reads the client's requests until it closes its direction, and has its answers; pauses while it is throttled.
+/// Reads requests until the client closes its direction and all answers are written. Pauses while it is throttled.
 async fn read_requests(
     mut from_client: OwnedReadHalf,
     write: &mut WriteHalf,
@@ -201,7 +202,7 @@ async fn read_requests(
     Ok(())
 }
 
-/// Writes the answers until the servers close the connection, or the client does not read them in time.
+/// Writes the answers until the servers close the connection or the client does not read them in time.
 async fn write_answers(read: &mut ReadHalf, to_client: &mut OwnedWriteHalf, progress: &Progress) -> io::Result<()> {
     let mut bytes = vec![0; BUFFER];
     loop {
@@ -220,7 +221,7 @@ async fn write_answers(read: &mut ReadHalf, to_client: &mut OwnedWriteHalf, prog
     }
 }
 
-/// Completes when the servers have cut the connection, or have closed it and the client had its time to read the rest.
+/// Completes when the servers have cut the connection, or have closed it and the client has had time to read the rest.
 async fn not_read_in_time(read: &ReadHalf) {
     if read.ended().await == End::Closed {
         tokio::time::sleep(WITHOUT_READING).await;

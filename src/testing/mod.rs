@@ -1,7 +1,7 @@
-//! A ZooKeeper ensemble in memory that fails on command, for tests of your own service and for trying things without a
-//! server. It corresponds to Curator's `TestingServer`, without Java.
+//! A ZooKeeper ensemble in memory that fails on command, for testing your service and for experiments without a server.
+//! It corresponds to Curator's `TestingServer`, without Java.
 //!
-//! Needs the feature `testing`, best as a dev-dependency (by `path` or `git`, as the crate is not published yet):
+//! Needs the feature `testing`, usually as a dev-dependency (by `path` or `git`, as the crate is not published yet):
 //!
 //! ```toml
 //! [dev-dependencies]
@@ -10,11 +10,11 @@
 //! ```
 //!
 //! Time is tokio's. Under a paused clock (`start_paused = true`) a minute of session timeouts takes milliseconds. On a
-//! runtime of one thread the same seed gives the same history.
+//! current-thread runtime the same seed gives the same history.
 //!
 //! # Testing a service
 //!
-//! The service gets a client of the server instead of a real one. Here it is a worker that works while it leads:
+//! The service gets a client of the test server instead of a real one. This service works while it leads:
 //!
 //! ```
 //! use std::sync::Arc;
@@ -44,13 +44,13 @@
 //! let server = TestingServer::start();
 //! let (mut clients, mut busy) = (Vec::new(), Vec::new());
 //! for _ in 0..2 {
-//!     let client = Client::builder_for(&server)
+//!     let client = Client::builder_for_testing(&server)
 //!         .session_timeout(Duration::from_secs(10))
 //!         .connect()
 //!         .await?;
 //!     let flag = Arc::new(AtomicBool::new(false));
-//!     // The service stops when its client is frozen, as code of the same
-//!     // process does.
+//!     // The service pauses while its client is frozen, like all code of a
+//!     // stopped process.
 //!     server.spawn(&client, serve(client.clone(), Arc::clone(&flag)));
 //!     clients.push(client);
 //!     busy.push(flag);
@@ -73,7 +73,7 @@
 //!
 //! # Testing a service that keeps to a share
 //!
-//! A `ThroughputBalancer` and its limiter use the same clock, so a test can count what is done in a second. Here the
+//! A `ThroughputBalancer` and its limiter use the same clock, so a test can count what happens in a second. Here the
 //! service sends as fast as its share allows. All services together must not exceed the maximum:
 //!
 //! ```
@@ -114,14 +114,14 @@
 //! # async fn main() -> Result<(), Error> {
 //! let server = TestingServer::start();
 //! set_max_throughput(&server.client().await?, BALANCER, 1_000).await?;
-//! let sent = Arc::new(AtomicU64::new(0)); // by all together
+//! let sent = Arc::new(AtomicU64::new(0)); // by all services together
 //! let (mut clients, mut limiters) = (Vec::new(), Vec::new());
 //! let mut services = Vec::new();
 //! for _ in 0..2 {
 //!     let (client, limiter) = (server.client().await?, ShareLimiter::new(0));
 //!     let work = serve(client.clone(), limiter.clone(), Arc::clone(&sent));
-//!     // It stops when its client is frozen, as code of the same process
-//!     // does.
+//!     // It pauses while its client is frozen, like all code of a stopped
+//!     // process.
 //!     services.push(server.spawn(&client, work));
 //!     clients.push(client);
 //!     limiters.push(limiter);
@@ -134,8 +134,8 @@
 //! server.freeze_client(&clients[0]);
 //! server.until(|| rates() == [0, 1_000]).await;
 //!
-//! // It resumes, and in no second more is sent than the maximum (plus what
-//! // each limiter grants at once, 11 at most).
+//! // It resumes, and no second sees more than the maximum (plus what each
+//! // limiter grants at once, 11 at most).
 //! server.thaw_client(&clients[0]);
 //! for _ in 0..10 {
 //!     let before = sent.load(Ordering::SeqCst);
@@ -156,15 +156,15 @@
 //!
 //! # What is simulated
 //!
-//! The servers, and the network before them: a client is the one that reaches real servers, and what travels between
-//! the two are ZooKeeper's own frames. [`TestingServer::listen`] serves the same on TCP sockets, to clients of any
+//! The servers and the network are simulated. The client is the same as for real servers, and the two exchange
+//! ZooKeeper's own frames. [`TestingServer::listen`] serves the same ensemble on TCP sockets, to clients in any
 //! language.
 //!
 //! The ensemble follows ZooKeeper 3.9: sessions that expire, zxids, stats, ephemeral, sequential and container nodes,
 //! nodes with a time to live, watches, transactions, versions, limits, and replicas that lag. The project's own tests
 //! run the same scenarios and random operations on it and on real servers.
 //!
-//! Its servers hold no elections. It has no quotas, and of the schemes of credentials only `digest`.
+//! Its servers hold no elections. It has no quotas, and `digest` is the only scheme for credentials.
 
 mod builder;
 pub(crate) mod ensemble;
@@ -183,4 +183,4 @@ pub use self::server::TestingServer;
 pub use self::target::Target;
 pub use self::task::{Task, TaskGone};
 pub use crate::engine::Event as WatchEvent;
-pub use crate::testing::ensemble::{Dialect, Happening, Loss, Operation, Record, SessionInfo};
+pub use crate::testing::ensemble::{Dialect, Loss, Operation, Record, RecordKind, SessionInfo};

@@ -1,9 +1,9 @@
 //! Runs the tasks of simulated processes one at a time, in an order drawn from a seed.
 //!
-//! All tasks of a world run in one task of tokio, so that only the seed decides which one is next, and neither the
-//! order in which a channel wakes its receivers nor the machine. A process can be frozen: what wakes its tasks is
-//! remembered, and they resume at the thaw, while the clock and the other processes never stopped. That is what SIGSTOP
-//! does.
+//! All tasks of a world run in one tokio task, so that the seed alone decides which one is next; neither the machine
+//! nor the order in which a channel wakes its receivers matters. A process can be frozen: wake-ups of its tasks are
+//! remembered, and the tasks resume at the thaw, while the clock and the other processes never stop. That is what
+//! SIGSTOP does.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::pin::Pin;
@@ -29,7 +29,7 @@ type TaskId = u64;
 /// Called after each step of a task.
 pub(crate) type AfterStep = Box<dyn Fn() + Send + Sync>;
 
-/// A handle on the tasks of a world.
+/// A handle to the tasks of a world.
 #[derive(Clone)]
 pub(crate) struct Scheduler {
     shared: Arc<Shared>,
@@ -46,7 +46,7 @@ struct State {
     random: fastrand::Rng,
     last_task: TaskId,
     last_process: ProcessId,
-    /// How many groups of clients outside there are.
+    /// The number of groups of clients outside this process.
     outside: u32,
     tasks: BTreeMap<TaskId, Task>,
     /// Tasks to be polled.
@@ -54,13 +54,13 @@ struct State {
     /// Tasks of frozen processes that will be ready at the thaw.
     parked: BTreeMap<ProcessId, BTreeSet<TaskId>>,
     panics: Vec<String>,
-    /// The runtime is gone: nothing runs any more.
+    /// Whether the driver is gone, so that nothing runs any more.
     over: bool,
 }
 
 struct Task {
     process: ProcessId,
-    /// None while it is polled.
+    /// `None` while it is polled.
     future: Option<BoxFuture<'static, ()>>,
     waker: Waker,
 }
@@ -95,7 +95,7 @@ impl Shared {
         self.state.lock()
     }
 
-    /// Polls one task. Returns whether there are more.
+    /// Polls one task. Returns whether more are ready.
     fn step(&self) -> bool {
         let Some((id, mut future, waker)) = self.state().pick() else {
             return false;
@@ -106,7 +106,7 @@ impl Shared {
                 task.future = Some(future);
             }
         } else {
-            // Dropped outside the lock, as its destructor may wake others; or panic, which ends this task alone.
+            // Dropped outside the lock: its destructor may wake other tasks, or panic, which ends only this task.
             let dropped = caught(move || drop(future));
             let mut state = self.state();
             state.tasks.remove(&id);
@@ -152,13 +152,13 @@ impl Wake for TaskWaker {
     }
 }
 
-/// What runs the tasks: one future, to be spawned on the runtime whose clock the world uses.
+/// The future that runs the tasks. It must be spawned on the runtime whose clock the world uses.
 struct Driver(Weak<Shared>);
 
 impl Future for Driver {
     type Output = ();
 
-    /// One task a poll, so that each has a whole budget of tokio's cooperation.
+    /// Polls one task at a time, so that each has a full cooperative budget of tokio.
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let Some(shared) = self.0.upgrade() else {
             return Poll::Ready(());
@@ -181,7 +181,7 @@ impl Drop for Driver {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        // The driver ends.
+        // Wakes the driver, so that it ends.
         self.driver.wake();
     }
 }
@@ -195,21 +195,22 @@ impl Scheduler {
         (Scheduler { shared }, driver)
     }
 
-    /// A new process.
+    /// Creates a process.
     pub(crate) fn process(&self) -> Process {
         let mut state = self.shared.state();
         state.last_process += 1;
         Process { scheduler: self.clone(), id: state.last_process }
     }
 
-    /// A new number for clients that are not in this process: none of those that [`process`](Self::process) returns.
+    /// Creates a process that stands for clients outside this one. Its number differs from all that
+    /// [`process`](Self::process) assigns.
     pub(crate) fn outside(&self) -> Process {
         let mut state = self.shared.state();
         state.outside += 1;
         Process { scheduler: self.clone(), id: OUTSIDE + state.outside }
     }
 
-    /// Runs a task of a process; drops it if the runtime is gone.
+    /// Runs a task of a process. Drops it if the runtime has ended.
     pub(crate) fn spawn(&self, process: ProcessId, task: impl Future<Output = ()> + Send + 'static) {
         let task = task.boxed();
         {
@@ -254,7 +255,7 @@ impl Scheduler {
         self.shared.state().parked.keys().copied().collect()
     }
 
-    /// Returns whether nothing runs any more: the runtime is gone, or a check after a step has failed.
+    /// Returns whether nothing runs any more: the runtime has ended, or a check after a step has failed.
     pub(crate) fn is_over(&self) -> bool {
         self.shared.state().over
     }
@@ -271,7 +272,7 @@ impl std::fmt::Debug for Scheduler {
     }
 }
 
-/// Where the tasks of one client run.
+/// The process in which the tasks of one client run.
 #[derive(Debug, Clone)]
 pub(crate) struct Process {
     scheduler: Scheduler,
@@ -279,7 +280,7 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Returns whether it is a process of that world.
+    /// Returns whether this process belongs to the world of `scheduler`.
     pub(crate) fn is_of(&self, scheduler: &Scheduler) -> bool {
         Arc::ptr_eq(&self.scheduler.shared, &scheduler.shared)
     }
@@ -306,7 +307,7 @@ mod tests {
         scheduler
     }
 
-    /// In which order ten tasks that all wait for the same thing go on.
+    /// Returns the order in which ten tasks that wait for the same event continue.
     async fn order(seed: u64) -> Vec<u32> {
         let scheduler = scheduler(seed);
         let (told, tell) = tokio::sync::mpsc::unbounded_channel();
@@ -316,7 +317,7 @@ mod tests {
             let (told, mut started) = (told.clone(), start.subscribe());
             scheduler.spawn(WORLD, async move {
                 if started.changed().await.is_ok() {
-                    told.send(task).expect("somebody listens");
+                    told.send(task).expect("a listener");
                 }
             });
         }
@@ -341,7 +342,7 @@ mod tests {
         for seed in 0..20 {
             others.insert(order(seed).await);
         }
-        assert!(others.len() > 15, "other seeds, other orders: {}", others.len());
+        assert!(others.len() > 15, "different seeds must give different orders: {}", others.len());
     }
 
     #[tokio::test(start_paused = true)]
@@ -372,13 +373,13 @@ mod tests {
         let scheduler = scheduler(0);
         scheduler.spawn(WORLD, async { panic!("a defect") });
         let (done, is_done) = tokio::sync::oneshot::channel();
-        scheduler.spawn(WORLD, async move { done.send(()).expect("somebody waits") });
+        scheduler.spawn(WORLD, async move { done.send(()).expect("a waiter") });
         is_done.await.unwrap();
         sleep(Duration::from_millis(1)).await;
         assert_eq!(scheduler.panics(), ["a defect"]);
     }
 
-    /// Counts its end.
+    /// Counts how often it is dropped.
     struct Counted(Arc<AtomicUsize>);
 
     impl Drop for Counted {
@@ -406,6 +407,6 @@ mod tests {
         assert_eq!(ended.load(Ordering::Relaxed), 1);
         let counted = Counted(Arc::clone(&ended));
         scheduler.spawn(WORLD, async move { drop(counted) });
-        assert_eq!(ended.load(Ordering::Relaxed), 2, "there is nothing left to run on");
+        assert_eq!(ended.load(Ordering::Relaxed), 2, "a task without a runtime is dropped");
     }
 }

@@ -1,4 +1,4 @@
-//! The server, its clients and the tasks that run beside them.
+//! The server, its clients and the tasks that run with them.
 
 use std::panic::Location;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(600);
 /// How often it checks.
 const LOOK: Duration = Duration::from_millis(1);
 
-/// A ZooKeeper ensemble in memory; see the [module](super). Clones are handles on the same ensemble.
+/// A ZooKeeper ensemble in memory; see the [module](super). Clones are handles to the same ensemble.
 ///
 /// ```
 /// use std::time::Duration;
@@ -61,7 +61,7 @@ struct Levers {
     scheduler: Scheduler,
 }
 
-/// Thaws all frozen clients, because nothing can thaw them any more, so that they and the world can end.
+/// Thaws all frozen clients, so that they and the world can end: nothing else can thaw them any more.
 impl Drop for Levers {
     fn drop(&mut self) {
         for process in self.scheduler.frozen() {
@@ -83,7 +83,7 @@ impl TestingServer {
         TestingServer { ensemble, scheduler, seed, tick, start: tokio::time::Instant::now(), _levers: levers }
     }
 
-    /// Connects a client with a session timeout of 10 s. [`Client::builder_for`] has all options.
+    /// Connects a client with a session timeout of 10 s. [`Client::builder_for_testing`] has all options.
     ///
     /// # Errors
     /// [`ErrorKind::ConnectionLoss`](crate::ErrorKind::ConnectionLoss) while the server is stopped or refuses
@@ -92,7 +92,7 @@ impl TestingServer {
     /// # Cancel safety
     /// Cancel safe: a session that was being opened is closed again, or expires.
     pub async fn client(&self) -> Result<Client, Error> {
-        Client::builder_for(self).session_timeout(Duration::from_secs(10)).connect().await
+        Client::builder_for_testing(self).session_timeout(Duration::from_secs(10)).connect().await
     }
 
     /// Returns the seed of this history.
@@ -102,11 +102,11 @@ impl TestingServer {
 
     /// Runs `work` in the process of `client`.
     ///
-    /// It takes turns with the client's own tasks in the order of the seed, and stops while the client is
-    /// [frozen](Self::freeze_client).
+    /// It is scheduled together with the client's own tasks, in an order that the seed determines, and pauses while the
+    /// client is [frozen](Self::freeze_client).
     ///
     /// # Panics
-    /// If the client is not one of this server.
+    /// If the client does not belong to this server.
     pub fn spawn<T: Send + 'static>(&self, client: &Client, work: impl Future<Output = T> + Send + 'static) -> Task<T> {
         let (task, work) = Task::new(work);
         let process = Target::from(client).process(&self.scheduler).map_or(WORLD, |process| process.id);
@@ -117,8 +117,8 @@ impl TestingServer {
     /// Waits until `condition` holds, checking once a millisecond.
     ///
     /// # Panics
-    /// If it does not hold within ten minutes, by tokio's clock, or if the simulation has ended. The message names the
-    /// place of the call.
+    /// If it does not hold within ten minutes of tokio's clock, or if the simulation has ended. The message names the
+    /// location of the call.
     ///
     /// # Cancel safety
     /// Cancel safe: it only checks.
@@ -145,7 +145,7 @@ impl TestingServer {
 impl Host for TestingServer {
     fn platform(&self) -> Platform {
         let process = self.scheduler.process();
-        // Far apart, so that no two clients draw the same numbers.
+        // The seeds are far apart, so that no two clients draw the same random numbers.
         let seed = self.seed.rotate_left(32) ^ u64::from(process.id).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         Platform {
             connect_string: ConnectString::parse(&self.ensemble.connect_string()).expect("names of servers"),
@@ -160,10 +160,10 @@ impl Host for TestingServer {
 impl Client {
     /// Returns the options of a client for a server in memory.
     ///
-    /// Each client that is connected is a process of its own, which can be [frozen](TestingServer::freeze_client).
+    /// Each connected client is a separate process, which can be [frozen](TestingServer::freeze_client).
     /// [`dedicated_runtime`](ClientBuilder::dedicated_runtime), [`ensemble_tracker`](ClientBuilder::ensemble_tracker),
     /// encryption and SASL have no effect.
-    pub fn builder_for(server: &TestingServer) -> ClientBuilder {
+    pub fn builder_for_testing(server: &TestingServer) -> ClientBuilder {
         ClientBuilder::at_host(Arc::new(server.clone())).tick_time(server.tick)
     }
 }

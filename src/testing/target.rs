@@ -3,9 +3,8 @@
 use crate::client::Client;
 use crate::testing::scheduler::{Process, Scheduler};
 
-/// The clients that a lever of a [`TestingServer`](super::TestingServer) affects: `&client`, with all sessions it has
-/// and will have, [`&listening`](super::Listening), with all clients that come by its sockets, now and later, or
-/// [`Target::ALL`].
+/// The clients that a lever of a [`TestingServer`](super::TestingServer) affects: `&client` with its present and future
+/// sessions, [`&listening`](super::Listening) with the present and future clients of its sockets, or [`Target::ALL`].
 ///
 /// ```
 /// use std::time::Duration;
@@ -26,7 +25,7 @@ pub struct Target(Aim);
 #[derive(Debug, Clone)]
 enum Aim {
     All,
-    /// `None` is not a simulated client at all.
+    /// `None` if it is not a simulated client.
     Client(Option<Process>),
     Sockets(Process),
 }
@@ -35,26 +34,26 @@ impl Target {
     /// All clients, including future ones.
     pub const ALL: Target = Target(Aim::All);
 
-    /// The clients that come by some sockets, by the number that stands for them.
+    /// Returns the target for the clients of some sockets, given the process that stands for them.
     pub(super) fn sockets(clients: Process) -> Target {
         Target(Aim::Sockets(clients))
     }
 
-    /// Returns the process; `None` means all.
+    /// Returns the process, or `None` for all clients. Panics if it belongs to another world.
     pub(super) fn process(self, scheduler: &Scheduler) -> Option<Process> {
         match self.0 {
             Aim::All => None,
             Aim::Client(process) => {
                 let process = process.filter(|process| process.is_of(scheduler));
-                // A mistake in the test, which must not pass as a test without faults.
+                // A mistake in the test, which would otherwise run without faults.
                 assert!(
                     process.is_some(),
-                    "this client is not one of this TestingServer: use Client::builder_for(&server)"
+                    "this client does not belong to this TestingServer: use Client::builder_for_testing(&server)"
                 );
                 process
             }
             Aim::Sockets(process) => {
-                assert!(process.is_of(scheduler), "this Listening is not one of this TestingServer");
+                assert!(process.is_of(scheduler), "this Listening does not belong to this TestingServer");
                 Some(process)
             }
         }

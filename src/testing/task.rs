@@ -1,22 +1,22 @@
-//! A task beside a client.
+//! A task that runs with a client.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use tokio::sync::oneshot;
 
-/// A task that [`TestingServer::spawn`](super::TestingServer::spawn) runs. As a future it returns the task's outcome.
+/// A task spawned by [`TestingServer::spawn`](super::TestingServer::spawn). As a future it returns the task's output.
 /// Dropping it leaves the task running.
 #[derive(Debug)]
 pub struct Task<T> {
     outcome: oneshot::Receiver<T>,
-    /// Dropping it changes nothing.
+    /// Dropping the sender does not abort the task.
     abort: Option<oneshot::Sender<()>>,
 }
 
 /// The task was aborted, panicked, or ended with its runtime.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the task was aborted, panicked, or went with its runtime")]
+#[error("the task was aborted, panicked, or ended with its runtime")]
 pub struct TaskGone;
 
 impl<T: Send + 'static> Task<T> {
@@ -37,10 +37,10 @@ impl<T: Send + 'static> Task<T> {
         (Task { outcome, abort: Some(abort) }, work)
     }
 
-    /// Drops the task's future at the await it is in.
+    /// Drops the task's future at its current await.
     pub fn abort(&mut self) {
         if let Some(abort) = self.abort.take() {
-            // The task may be over.
+            // The task may have ended.
             abort.send(()).ok();
         }
     }

@@ -8,8 +8,8 @@
 //! | macOS, iOS and their like | CLOCK_MONOTONIC, unlike the clock of the standard library there |
 //! | Windows | QueryPerformanceCounter, by the standard library |
 //!
-//! On others it may stop while the machine sleeps. A virtual machine that is paused or restored from a snapshot cannot
-//! be seen from inside. Only a fence covers these two.
+//! On other systems it may stop while the machine sleeps. A pause of a virtual machine, or its restore from a snapshot,
+//! cannot be detected from inside. Only a fence covers these cases.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use std::time::Duration;
 pub(crate) struct Instant(Duration);
 
 impl Instant {
-    /// Returns how long after `earlier` this is; zero if it is before.
+    /// Returns the time since `earlier`; zero if `earlier` is later.
     pub(crate) fn since(self, earlier: Instant) -> Duration {
         self.0.saturating_sub(earlier.0)
     }
@@ -40,17 +40,15 @@ impl std::ops::Sub<Duration> for Instant {
     }
 }
 
-#[cfg(feature = "testing")]
 const UP_BEFORE: Duration = Duration::from_secs(1_000_000);
 
-/// The source of the time; cheap to copy and to read.
+/// A source of time, cheap to copy and to read.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) enum Clock {
-    /// The machine's.
+    /// The machine's clock.
     #[default]
     Machine,
-    /// Tokio's, which a test can pause: the time since the moment given.
-    #[cfg(feature = "testing")]
+    /// Tokio's clock, which a test can pause. Measures the time since this moment.
     Tokio(tokio::time::Instant),
 }
 
@@ -58,8 +56,7 @@ impl Clock {
     pub(crate) fn now(&self) -> Instant {
         match self {
             Clock::Machine => Instant(boot_time()),
-            // As if the machine had been up for a while, so that there is a time before the start.
-            #[cfg(feature = "testing")]
+            // Starts above zero, so that there is a time before the start.
             Clock::Tokio(start) => Instant(UP_BEFORE + start.elapsed()),
         }
     }

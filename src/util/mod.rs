@@ -1,4 +1,4 @@
-//! Tools for every layer above. They depend on none of those layers.
+//! Tools that all layers above use. They depend on none of those layers.
 
 pub(crate) mod backoff;
 pub(crate) mod boxed;
@@ -7,9 +7,7 @@ pub(crate) mod mutex;
 pub(crate) mod panic;
 pub(crate) mod path;
 pub(crate) mod random;
-#[cfg(any(feature = "queue", feature = "cache"))]
 pub(crate) mod serializer;
-#[cfg(any(feature = "leader-latch", feature = "leader-selector", feature = "persistent-node"))]
 pub(crate) mod state_receiver;
 pub(crate) mod task_set;
 #[cfg(feature = "serde")]

@@ -1,12 +1,12 @@
 //! The rules for znode paths, and operations on them.
 //!
-//! A path is checked where the user passes it in, so that a typing error is a clear message there and not a refused
-//! request much later. The rules are those of ZooKeeper's own `PathUtils`, which the server applies as well.
+//! A path is checked when the user passes it in, so that a mistake is a clear error there and not a refused request
+//! much later. The rules are those of ZooKeeper's own `PathUtils`, which the server applies as well.
 
 use std::fmt;
 use std::sync::Arc;
 
-/// How much of a wrong value an error repeats, in characters; the value may be very long.
+/// How many characters of an invalid value an error shows; the value may be very long.
 const SHOWN_CHARS: usize = 100;
 
 const BAD_CHARACTER: &str =
@@ -19,7 +19,7 @@ const RELATIVE: &str = "must not contain \".\" or \"..\" as an element";
 pub(crate) struct InvalidPath {
     /// The value as it was given.
     pub(crate) path: String,
-    /// What is wrong with it, as a rule of what is allowed.
+    /// The rule that it breaks.
     pub(crate) why: &'static str,
 }
 
@@ -45,8 +45,7 @@ pub(crate) fn quoted(value: &str) -> String {
     }
 }
 
-/// Returns data as [`quoted`] text if it is text, else with all that is not ASCII escaped.
-#[cfg(any(feature = "cache", feature = "throughput-balancer", feature = "inspect"))]
+/// Returns data as [`quoted`] text if it is UTF-8, otherwise as bytes with everything outside ASCII escaped.
 pub(crate) fn quoted_bytes(data: &[u8]) -> String {
     match std::str::from_utf8(data) {
         Ok(text) => quoted(text),
@@ -57,7 +56,7 @@ pub(crate) fn quoted_bytes(data: &[u8]) -> String {
     }
 }
 
-/// The longest path. A longer one would leave no room in a request, which would be retried again and again.
+/// The longest path. A path that does not fit into a request would be retried again and again.
 const MAX_PATH_BYTES: usize = 64 * 1024;
 
 /// Checks an absolute path below the root, such as `/app/lock`.
@@ -68,7 +67,7 @@ pub(crate) fn validate(path: &str) -> Result<(), InvalidPath> {
     }
 }
 
-/// As [`validate`], but also accepts the root `/`, for paths that only name a parent.
+/// Checks a path like [`validate`], but also accepts the root `/`, for paths that only name a parent.
 pub(crate) fn validate_or_root(path: &str) -> Result<(), InvalidPath> {
     if path == "/" { Ok(()) } else { validate(path) }
 }

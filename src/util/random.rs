@@ -1,11 +1,9 @@
-//! The one source of randomness of a client: names and jitter.
+//! A client's source of randomness for names and jitter.
 
-#[cfg(feature = "testing")]
 use std::sync::Arc;
 
 use uuid::Uuid;
 
-#[cfg(feature = "testing")]
 use crate::util::mutex::Mutex;
 
 /// The source of the uuids of protected nodes, and of jitter.
@@ -14,13 +12,11 @@ pub(crate) enum Random {
     /// The operating system's.
     #[default]
     System,
-    /// Drawn from a seed, so that a simulation can be repeated.
-    #[cfg(feature = "testing")]
+    /// Derived from a seed, so that a simulation can be repeated.
     Seeded(Arc<Mutex<fastrand::Rng>>),
 }
 
 impl Random {
-    #[cfg(feature = "testing")]
     pub(crate) fn seeded(seed: u64) -> Self {
         Random::Seeded(Arc::new(Mutex::new(fastrand::Rng::with_seed(seed))))
     }
@@ -28,7 +24,6 @@ impl Random {
     pub(crate) fn uuid(&self) -> Uuid {
         match self {
             Random::System => Uuid::new_v4(),
-            #[cfg(feature = "testing")]
             Random::Seeded(random) => {
                 let bits = random.lock().u128(..);
                 uuid::Builder::from_random_bytes(bits.to_le_bytes()).into_uuid()

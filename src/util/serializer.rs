@@ -1,9 +1,13 @@
 //! The conversion of a node's content to bytes and back, for queues, caches and shared values.
 
-use std::fmt;
 #[cfg(feature = "json")]
-use std::marker::PhantomData;
+mod json;
+
+use std::fmt;
 use std::sync::Arc;
+
+#[cfg(feature = "json")]
+pub use self::json::Json;
 
 /// An error of a serializer, or of a handler of a queue.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
@@ -56,7 +60,7 @@ pub trait Serializer: fmt::Debug + Send + Sync + 'static {
     fn deserialize(&self, bytes: &[u8]) -> Result<Self::Item, BoxError>;
 }
 
-/// A serializer that is shared.
+/// A shared serializer.
 impl<S: Serializer + ?Sized> Serializer for Arc<S> {
     type Item = S::Item;
 
@@ -69,7 +73,7 @@ impl<S: Serializer + ?Sized> Serializer for Arc<S> {
     }
 }
 
-/// A [`Serializer`] of items that are bytes already.
+/// A [`Serializer`] of items that are bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RawBytes;
 
@@ -101,68 +105,6 @@ impl Serializer for Utf8 {
     }
 }
 
-/// A [`Serializer`] of items of any type that serde supports, as JSON. Needs the feature `json`.
-///
-/// ```no_run
-/// use serde::{Deserialize, Serialize};
-/// use zookeeper_recipes::Client;
-/// use zookeeper_recipes::queue::{DistributedQueue, Error, Json};
-///
-/// #[derive(Debug, Serialize, Deserialize)]
-/// struct Order {
-///     id: u64,
-/// }
-///
-/// # async fn example(client: Client) -> Result<(), Error> {
-/// let orders = Json::<Order>::new();
-/// let queue = DistributedQueue::builder(&client, "/orders", orders).build()?;
-/// queue.producer().put(Order { id: 7 }).await?;
-/// # Ok(())
-/// # }
-/// ```
-#[cfg(feature = "json")]
-pub struct Json<T> {
-    items: PhantomData<fn() -> T>,
-}
-
-#[cfg(feature = "json")]
-impl<T> Json<T> {
-    /// Creates the serializer.
-    pub const fn new() -> Self {
-        Json { items: PhantomData }
-    }
-}
-
-#[cfg(feature = "json")]
-impl<T> Default for Json<T> {
-    fn default() -> Self {
-        Json::new()
-    }
-}
-
-#[cfg(feature = "json")]
-impl<T> fmt::Debug for Json<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Json")
-    }
-}
-
-#[cfg(feature = "json")]
-impl<T> Serializer for Json<T>
-where
-    T: serde::Serialize + serde::de::DeserializeOwned + Send + Sync + 'static,
-{
-    type Item = T;
-
-    fn serialize(&self, item: &T) -> Result<Vec<u8>, BoxError> {
-        Ok(serde_json::to_vec(item)?)
-    }
-
-    fn deserialize(&self, bytes: &[u8]) -> Result<T, BoxError> {
-        Ok(serde_json::from_slice(bytes)?)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -174,15 +116,5 @@ mod tests {
         assert_eq!(Utf8.serialize(&"ü".to_owned()).unwrap(), [0xc3, 0xbc]);
         assert_eq!(Utf8.deserialize(&[0xc3, 0xbc]).unwrap(), "ü");
         assert!(Utf8.deserialize(&[0xff]).is_err());
-    }
-
-    #[cfg(feature = "json")]
-    #[test]
-    fn json_is_what_serde_makes_of_it() {
-        let json = Json::<(u8, String)>::new();
-        let bytes = json.serialize(&(7, "a".into())).unwrap();
-        assert_eq!(bytes, br#"[7,"a"]"#);
-        assert_eq!(json.deserialize(&bytes).unwrap(), (7, "a".into()));
-        assert!(json.deserialize(b"{").is_err());
     }
 }

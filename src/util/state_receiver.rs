@@ -21,13 +21,13 @@ use tokio::sync::watch;
 /// ```
 pub struct StateReceiver<T> {
     states: watch::Receiver<T>,
-    /// Whether no other state follows this one.
+    /// Whether this is the last state.
     is_last: fn(&T) -> bool,
 }
 
-/// The latch, selector, share or node has ended, so its state changes no more.
+/// The latch, selector, share or node has ended, so its state no longer changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the state changes no more: what it is the state of has ended")]
+#[error("the state no longer changes: its recipe has ended")]
 pub struct StateEnded;
 
 impl<T: Clone> StateReceiver<T> {
@@ -77,7 +77,7 @@ impl<T: Clone> StateReceiver<T> {
     /// Cancel safe: it only waits.
     pub async fn wait_for(&mut self, mut condition: impl FnMut(&T) -> bool) -> Result<T, StateEnded> {
         loop {
-            // The condition runs without the channel's lock: it may ask the recipe itself.
+            // The condition runs without the channel's lock: it may call the recipe.
             let state = self.states.borrow_and_update().clone();
             if condition(&state) {
                 return Ok(state);

@@ -174,7 +174,7 @@ async fn three_sessions_that_wait_for_each_other_are_told_with_their_circle() {
 #[tokio::test(start_paused = true)]
 async fn directories_of_any_name_are_looked_into_also_for_a_namespaced_client() {
     let server = TestingServer::start();
-    let client = Client::builder_for(&server).namespace("tenant").connect().await.expect("a client");
+    let client = Client::builder_for_testing(&server).namespace("tenant").connect().await.expect("a client");
     for path in ["/app/lock-1", "/app/shard-lock-7/inner", "/app/plain"] {
         mutex(&client, path, "").acquire().await.expect("held").release().await.expect("it was held");
         let prefix = format!("{path}/x-lock-");

@@ -337,7 +337,7 @@ async fn what_may_not_be_read_is_told_and_the_rest_is_shown() {
 #[tokio::test(start_paused = true)]
 async fn from_the_root_of_a_namespace() {
     let server = TestingServer::start();
-    let client = Client::builder_for(&server).namespace("tenant").connect().await.expect("a client");
+    let client = Client::builder_for_testing(&server).namespace("tenant").connect().await.expect("a client");
     let lock = InterProcessMutex::new(&client, "/app/lock").expect("a good path");
     let held = lock.acquire().await.expect("held");
     let found = tree(&client, "/").await;

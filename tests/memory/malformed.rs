@@ -141,7 +141,7 @@ async fn a_reply_that_cannot_be_decoded_costs_one_use_at_most() {
     for (name, use_once) in USES {
         for of in KINDS {
             let server = TestingServer::start();
-            let client = Client::builder_for(&server).session_timeout(T).connect().await.unwrap();
+            let client = Client::builder_for_testing(&server).session_timeout(T).connect().await.unwrap();
             server.lose_next_reply(&client, of, Loss::Malformed);
             let first = within("the first use ends", T * 3, use_once(&client)).await;
             if server.lost_replies() == 0 {

@@ -26,7 +26,7 @@ use crate::fixture::{SOON, T, within};
 const HELD_FOR: Duration = Duration::from_secs(4);
 
 async fn client(server: &TestingServer) -> Client {
-    Client::builder_for(server).session_timeout(T).connect().await.expect("a client")
+    Client::builder_for_testing(server).session_timeout(T).connect().await.expect("a client")
 }
 
 fn about(value: f64, expected: Duration) -> bool {
@@ -328,7 +328,7 @@ async fn a_client_tells_its_state_its_requests_and_its_lease() {
 async fn there_are_no_more_paths_than_are_named() {
     let exporter = Exporter::install();
     let server = TestingServer::start();
-    let builder = Client::builder_for(&server).namespace("shop").metric_paths(["/orders/{id}"]);
+    let builder = Client::builder_for_testing(&server).namespace("shop").metric_paths(["/orders/{id}"]);
     let client = builder.connect().await.expect("a client");
     for number in 0..150 {
         for path in [format!("/orders/{number}"), format!("/plain-{number}")] {

@@ -1,4 +1,4 @@
-//! The faults that no recipe need know of.
+//! The faults that are independent of recipes.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use zookeeper_recipes::testing::{Loss, Operation, SessionInfo, Target};
 use crate::world::{Ending, World};
 
 impl World {
-    /// A fault that no recipe need know of.
+    /// Injects a random fault that is independent of recipes.
     pub(crate) fn fault(&mut self) {
         let who = self.a_victim();
         let all = self.random.u8(..4) == 0;
@@ -83,13 +83,13 @@ impl World {
         self.server.sessions().into_iter().find(|info| Some(info.id) == session)
     }
 
-    /// The server that a client is connected to.
+    /// Returns the server that a client is connected to.
     fn server_of(&self, who: usize) -> Option<usize> {
         self.session_of(who)?.server
     }
 
-    /// How long after a cut a client may have written the request to resume its session, and not know the answer. It
-    /// waits until a server must have noticed that it has no leader, and then asks the server whether it serves.
+    /// Returns a time after a cut at which a client may have sent the request to resume its session, but has no answer
+    /// yet. It waits until a server without a leader must have noticed, and then asks the server whether it serves.
     fn until_it_resumes(&mut self, who: usize) -> Duration {
         let timeout = self.session_of(who).map_or(self.timeout, |session| session.timeout);
         let unnoticed = Duration::from_millis(300).min(timeout / 20);
@@ -97,9 +97,9 @@ impl World {
         unnoticed + Duration::from_millis(most.mul_f64(self.random.f64()).as_millis() as u64)
     }
 
-    /// From now on a server, or all of them, grant other session timeouts, as after a change of their configuration.
+    /// Changes the session timeouts that one server or all of them grant, as after a change of their configuration.
     pub(crate) fn change_grants(&mut self) {
-        // Two ticks are the least that servers grant by default.
+        // By default, servers grant at least two ticks.
         let (least, span) = (self.tick * 2, self.timeout.saturating_sub(self.tick * 2));
         let mut ends =
             [(); 2].map(|()| least + Duration::from_millis(span.mul_f64(self.random.f64()).as_millis() as u64));
@@ -108,15 +108,15 @@ impl World {
         self.least = self.least.min(most);
         let server = self.random.usize(..self.server.servers() * 2);
         if server < self.server.servers() {
-            self.server.grant_by(server, least..=most);
+            self.server.grant_timeouts_by(server, least..=most);
             self.trace.note(format_args!("server {server} grants {least:?} to {most:?}"));
         } else {
-            self.server.grant(least..=most);
+            self.server.grant_timeouts(least..=most);
             self.trace.note(format_args!("all servers grant {least:?} to {most:?}"));
         }
     }
 
-    /// The granted timeouts change, a client meets them at one or more reconnects, and is then silent for a while.
+    /// Changes the granted timeouts, makes a client reconnect once or more often, and then isolates it for a while.
     fn change_grants_and_lose(&mut self, who: usize) {
         self.change_grants();
         let mut after = Duration::ZERO;
@@ -128,17 +128,17 @@ impl World {
         self.lose_after(who, after);
     }
 
-    /// All servers grant the least, a client is cut, and is silent when it may have written the request to resume its
-    /// session: that may be carried out, and the answer is too late.
+    /// Lets all servers grant the shortest timeout, cuts a client, and isolates it when it may have sent the request to
+    /// resume its session: the request may be carried out, but the answer comes too late.
     fn grant_the_least_and_lose(&mut self, who: usize) {
         self.least = self.least.min(self.tick * 2);
-        self.server.grant(self.tick * 2..=self.tick * 2);
+        self.server.grant_timeouts(self.tick * 2..=self.tick * 2);
         let after = self.until_it_resumes(who);
         self.end_after(Duration::ZERO, Ending::Cut(who));
         self.lose_after(who, after);
     }
 
-    /// A client that is cut is silent after this time, and for a while.
+    /// Isolates a client that is cut, after this time and for a while.
     fn lose_after(&mut self, who: usize, after: Duration) {
         let lasting = self.timeout.mul_f64(0.5 + self.random.f64());
         let how = self.random.u8(..3);
@@ -155,11 +155,11 @@ impl World {
         self.end_after(after + lasting, found);
     }
 
-    /// The leader is cut off together with a client, and another one is elected without its knowing it. By chance the
-    /// client connects again meanwhile, maybe to the one that was deposed; and then no other server takes it in.
+    /// Cuts off the leader together with a client; another leader is elected without its knowledge. By chance the
+    /// client is refused by other servers, at once or after it has reconnected, perhaps to the deposed leader.
     fn depose_leader(&mut self, who: usize, lasting: Duration) {
         let Some(server) = self.server_of(who) else { return };
-        // So long syncs count for at most; see `Heartbeat`.
+        // Unless all use quorum heartbeats, a deposed leader must not answer syncs for longer; see `Heartbeat`.
         let most = if self.quorum_only { self.timeout * 2 } else { self.tick.min(self.least / 4).mul_f64(1.5) };
         let serves_for = Duration::from_millis(most.mul_f64(self.random.f64()).as_millis() as u64);
         let refused = self.random.u8(..3);
@@ -177,7 +177,7 @@ impl World {
         self.end_after(lasting, Ending::Heal);
     }
 
-    /// A client and its server lose touch with all others: no other server takes the client in.
+    /// Cuts off a client and its server from all others: no other server accepts the client.
     fn cut_off_with_server(&mut self, who: usize) {
         let Some(server) = self.server_of(who) else { return };
         let lasting = self.timeout.mul_f64(2.0 * self.random.f64());

@@ -1,4 +1,4 @@
-//! Every version that one node ever had, and which call made it.
+//! Every version that a node ever had, and the call that wrote it.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -9,15 +9,15 @@ use zookeeper_recipes::testing::TestingServer;
 use crate::seeds::Outcome;
 use crate::world::World;
 
-/// What a call is to do. No two calls of a seed do the same, so a version shows which of them made it.
+/// A call on the node. No two calls of a seed write the same, so a version shows which call wrote it.
 pub(crate) trait Call: Debug + Clone + Send + 'static {
-    /// Whether it turns `before` into `after`. There is nothing before in a node that is new.
+    /// Returns whether the call turns `before` into `after`. A new node has no `before`.
     fn makes(&self, before: Option<&[u8]>, after: &[u8]) -> bool;
 
-    /// Whether it may do so.
+    /// Returns whether the call is allowed to do so.
     fn may(&self, before: Option<&[u8]>, after: &[u8]) -> bool;
 
-    /// Whether it may be carried out more than once.
+    /// Returns whether the call may be carried out more than once.
     fn may_repeat(&self) -> bool {
         false
     }
@@ -33,7 +33,7 @@ pub(crate) enum End {
     Unknown,
 }
 
-/// Data before and after.
+/// The data before and after a call.
 pub(crate) type Made = (Option<Vec<u8>>, Vec<u8>);
 
 struct Inner<C> {
@@ -45,15 +45,15 @@ struct Inner<C> {
     made: BTreeMap<usize, Vec<Made>>,
     /// The data of each transaction.
     contents: BTreeMap<i64, Vec<u8>>,
-    /// Data that is written by hand, and was not seen yet.
+    /// Data that was written by hand, and not seen yet.
     by_hand: Vec<Vec<u8>>,
-    /// Who changed it last, and how often another one did so next.
+    /// The call that made the last change, and how often the next change was another call's.
     maker: Option<usize>,
     hand_overs: u64,
     violation: Option<String>,
 }
 
-/// The history of one node. Clones are the same one.
+/// The history of one node. Clones share it.
 pub(crate) struct History<C>(Arc<Mutex<Inner<C>>>);
 
 impl<C> Clone for History<C> {
@@ -88,10 +88,10 @@ impl<C: Call> History<C> {
         inner.server = Some(server.clone());
     }
 
-    /// What is told of the seed.
+    /// Returns the outcome of the seed.
     pub(crate) fn outcome(&self, mut world: World, played: Result<(), String>) -> Outcome {
         let mut inner = self.inner();
-        // The server's check after each step refers to this.
+        // The server's check after each step refers to this history.
         inner.server = None;
         world.figures.hand_overs = inner.hand_overs;
         world.trace.note_records(&world.server);
@@ -103,7 +103,7 @@ impl<C: Call> History<C> {
         self.inner().violation.clone()
     }
 
-    /// Whether the transaction wrote this data.
+    /// Returns whether the transaction wrote this data.
     pub(crate) fn had(&self, mzxid: i64, data: &[u8]) -> bool {
         self.look();
         self.inner().contents.get(&mzxid).is_some_and(|had| had == data)
@@ -119,13 +119,13 @@ impl<C: Call> History<C> {
         self.inner().by_hand.push(data.into());
     }
 
-    /// What a call has made so far.
+    /// Returns the last change that a call has made so far.
     pub(crate) fn made(&self, id: usize) -> Option<Made> {
         self.look();
         self.inner().made.get(&id).and_then(|made| made.last().cloned())
     }
 
-    /// Looks at the versions that are new, after each step.
+    /// Checks the new versions, after each step.
     pub(crate) fn look(&self) {
         let mut inner = self.inner();
         let Some(server) = inner.server.clone() else { return };
@@ -141,8 +141,8 @@ impl<C: Call> History<C> {
         }
     }
 
-    /// Compares how a call ended with what it has made. To be asked again in the end: what is not done must not come
-    /// later.
+    /// Compares how a call ended with what it has written. Also called at the end of the seed, as a call that was not
+    /// done must not be carried out later.
     pub(crate) fn ended(&self, id: usize, end: End) {
         self.look();
         let mut inner = self.inner();
@@ -154,7 +154,7 @@ impl<C: Call> History<C> {
         };
         if !is_right {
             let call = inner.calls.get(&id).cloned();
-            inner.object(format!("call {id}, {call:?}, ended with {end:?}, and was carried out {made} times"));
+            inner.object(format!("call {id}, {call:?}, ended with {end:?}, but was carried out {made} times"));
         }
     }
 }
@@ -174,7 +174,7 @@ impl<C: Call> Inner<C> {
         let Some((id, call)) = self.calls.iter().find(makes).map(|(id, call)| (*id, call.clone())) else {
             // A node may be created empty.
             if !after.is_empty() || before.is_some() {
-                self.object(format!("{before:?} became {after:?} by no call"));
+                self.object(format!("no call turned {before:?} into {after:?}"));
             }
             return;
         };
@@ -184,7 +184,7 @@ impl<C: Call> Inner<C> {
         let times = made.len();
         if (times > 1 && !may_repeat) || !may {
             self.object(format!(
-                "call {id}, {call:?}, made {after:?} of {before:?}, and was carried out {times} times"
+                "call {id}, {call:?}, turned {before:?} into {after:?}, and was carried out {times} times"
             ));
         }
         self.hand_overs += u64::from(self.maker.is_some_and(|maker| maker != id));

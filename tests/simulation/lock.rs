@@ -1,10 +1,11 @@
-//! The locks that workers use, and their guards, under one name each.
+//! The locks that workers use and their guards, as one type each.
 
 use std::time::Duration;
 
 use zookeeper_recipes::ErrorKind;
-use zookeeper_recipes::mutex::{self, InterProcessMutex, MutexGuard};
-use zookeeper_recipes::read_write_lock::{self, ReadGuard, ReadLock, WriteGuard, WriteLock};
+use zookeeper_recipes::lock;
+use zookeeper_recipes::mutex::{InterProcessMutex, MutexGuard};
+use zookeeper_recipes::read_write_lock::{ReadGuard, ReadLock, WriteGuard, WriteLock};
 
 use crate::watcher::Holder;
 
@@ -16,7 +17,7 @@ pub(crate) enum Lock {
     Write(WriteLock),
 }
 
-/// What it holds then.
+/// What a worker holds.
 #[derive(Debug)]
 pub(crate) enum Guard {
     Mutex(MutexGuard),
@@ -24,7 +25,7 @@ pub(crate) enum Guard {
     Write(WriteGuard),
 }
 
-/// Why a call of either failed.
+/// Why a call on a lock or a guard failed.
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub(crate) kind: ErrorKind,
@@ -33,21 +34,14 @@ pub(crate) struct Failure {
     pub(crate) text: String,
 }
 
-impl From<mutex::Error> for Failure {
-    fn from(error: mutex::Error) -> Self {
-        let had_lost = matches!(error, mutex::Error::Lost { .. });
+impl From<lock::Error> for Failure {
+    fn from(error: lock::Error) -> Self {
+        let had_lost = matches!(error, lock::Error::Lost { .. });
         Failure { kind: error.kind(), had_lost, text: error.to_string() }
     }
 }
 
-impl From<read_write_lock::Error> for Failure {
-    fn from(error: read_write_lock::Error) -> Self {
-        let had_lost = matches!(error, read_write_lock::Error::Lost { .. });
-        Failure { kind: error.kind(), had_lost, text: error.to_string() }
-    }
-}
-
-/// The same call of each guard.
+/// Makes the same call on each kind of guard.
 macro_rules! each {
     ($self:expr, $guard:ident => $call:expr) => {
         match $self {
@@ -101,7 +95,7 @@ impl Guard {
         each!(self, guard => guard.lost().await);
     }
 
-    /// Whether it was asked to release before it was lost.
+    /// Waits for a request to release. Returns false if the lock was lost first.
     pub(crate) async fn on_revoke(&self) -> bool {
         each!(self, guard => guard.on_revoke().await.is_ok())
     }

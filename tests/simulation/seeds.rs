@@ -1,4 +1,4 @@
-//! Which seeds are run, on how many threads, and what is told of them.
+//! Which seeds are run, on how many threads, and how their outcomes are reported.
 
 use std::future::Future;
 use std::ops::AddAssign;
@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How many seeds a recipe gets where neither `SEEDS` nor `SIMULATION_SECONDS` says.
+/// How many seeds are run per recipe if neither `SEEDS` nor `SIMULATION_SECONDS` is set.
 const SEEDS: u64 = 2_000;
-/// The least in the time of `SIMULATION_SECONDS`, and however long they take: rare schedules do not come up in fewer.
+/// How many seeds are run at least with `SIMULATION_SECONDS`, however long that takes: fewer miss rare schedules.
 const LEAST_SEEDS: u64 = 1_000;
-/// So many failed seeds are told, and then no more are run, where `MOST_FAILURES` does not say.
+/// After how many failed seeds no more are run if `MOST_FAILURES` is not set.
 const MOST_FAILURES: u64 = 3;
 
 /// The counts of faults and turns, of one or many seeds.
@@ -18,11 +18,11 @@ const MOST_FAILURES: u64 = 3;
 pub(crate) struct Figures {
     /// Faults that hit something.
     pub(crate) faults: u64,
-    /// How often a participant got what all want.
+    /// How often a participant got what all compete for.
     pub(crate) turns: u64,
-    /// Times that it passed from one to another.
+    /// How often that passed from one participant to another.
     pub(crate) hand_overs: u64,
-    /// Times that a call was dropped half way.
+    /// How often a call was dropped half way.
     pub(crate) cancelled: u64,
     /// Milliseconds on the simulated clock.
     pub(crate) millis: u64,
@@ -38,15 +38,15 @@ impl AddAssign for Figures {
     }
 }
 
-/// A seed in which happened what must not happen.
+/// A seed with a violation.
 #[derive(Debug)]
 struct Failure {
-    /// Which one it was, from 0.
+    /// The index of the seed in this run, from 0.
     index: u64,
     seed: u64,
     violation: String,
     trace: Vec<String>,
-    /// How long after the start it was seen, in seconds.
+    /// When it failed, in seconds after the start.
     after: f64,
 }
 
@@ -56,7 +56,7 @@ pub(crate) struct Outcome {
     pub(crate) figures: Figures,
     /// The violation, if there was one.
     pub(crate) violation: Option<String>,
-    /// Everything that can be seen of the seed: the same each time it is run.
+    /// Everything that can be observed of the seed: the same in each run.
     pub(crate) trace: Vec<String>,
 }
 
@@ -71,7 +71,7 @@ pub(crate) fn run<F: Future<Output = Outcome>>(seed: u64, scenario: impl Fn(u64)
     runtime.expect("a runtime").block_on(scenario(seed))
 }
 
-/// How many seeds a recipe gets.
+/// How many seeds are run per recipe.
 #[derive(Debug, Clone, Copy)]
 enum Budget {
     Seeds(u64),
@@ -81,13 +81,13 @@ enum Budget {
 impl Budget {
     fn from_environment() -> Self {
         match (number("SEEDS"), number("SIMULATION_SECONDS")) {
-            (Some(_), Some(_)) => panic!("SEEDS and SIMULATION_SECONDS: one of them says how much is run"),
+            (Some(_), Some(_)) => panic!("SEEDS and SIMULATION_SECONDS: only one of them can be set"),
             (None, Some(seconds)) => Self::Time(Duration::from_secs(seconds)),
             (seeds, None) => Self::Seeds(seeds.unwrap_or(SEEDS)),
         }
     }
 
-    /// Whether the seed with this index, from 0, is to be run, so long after the start.
+    /// Returns whether the seed with this index, from 0, is to be run at this time after the start.
     fn covers(self, index: u64, elapsed: Duration) -> bool {
         match self {
             Self::Seeds(count) => index < count,
@@ -104,11 +104,11 @@ struct Results {
     failures: Vec<Failure>,
 }
 
-/// Recipes take turns, so that the time of each buys as many seeds as the machine can run.
+/// Recipes take turns, so that each has the whole machine for its time.
 static TURN: Mutex<()> = Mutex::new(());
 
-/// Runs many seeds; panics with a trace if one of them fails, or if too little happened: on average a seed must see at
-/// least `least`.
+/// Runs many seeds. Panics with a trace if one of them fails, or if too little happened: a seed must have at least
+/// `least` on average.
 pub(crate) fn run_all<F: Future<Output = Outcome>>(recipe: &str, least: Figures, scenario: impl Fn(u64) -> F + Sync) {
     if let Some(seed) = number("SEED") {
         let outcome = run(seed, &scenario);
@@ -118,7 +118,7 @@ pub(crate) fn run_all<F: Future<Output = Outcome>>(recipe: &str, least: Figures,
     }
     let budget = Budget::from_environment();
     let base = number("SEED_BASE").unwrap_or_else(|| fastrand::u64(..1 << 40));
-    // A recipe that failed has had its turn.
+    // The mutex is poisoned if an earlier recipe has failed.
     let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     println!("{recipe}: {budget:?} from SEED_BASE={base}");
     let begun = Instant::now();
@@ -173,7 +173,7 @@ fn run_from<F: Future<Output = Outcome>>(
     results.into_inner().unwrap()
 }
 
-/// Runs some seeds twice: everything that can be seen of them must be the same.
+/// Runs some seeds twice, and checks that everything that can be observed of them is the same.
 pub(crate) fn run_twice<F: Future<Output = Outcome>>(recipe: &str, scenario: impl Fn(u64) -> F) {
     let base = number("SEED").or_else(|| number("SEED_BASE")).unwrap_or_else(|| fastrand::u64(..1 << 40));
     for seed in base..base + 20 {

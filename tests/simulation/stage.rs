@@ -1,4 +1,4 @@
-//! Shared by the scenarios of all line recipes: faults of participants, healing, and the end.
+//! What the scenarios of all line recipes share: faults of participants, healing, and the end.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::seeds::Outcome;
 use crate::watcher::Watcher;
 use crate::world::World;
 
-/// So many things happen in a seed.
+/// The number of actions in a seed.
 const ACTS: usize = 60;
 const MOST_CLIENTS: usize = 8;
 
@@ -21,23 +21,23 @@ pub(crate) trait Play {
 
     fn new(stage: &mut Stage) -> Self;
 
-    /// The start, before any fault.
+    /// Runs before any fault.
     async fn begin(&mut self, _stage: &mut Stage) {}
 
     /// Adds a participant with this client.
     fn enter(&mut self, stage: &mut Stage, client: usize);
 
-    /// Those who take part do something.
+    /// Lets participants do something.
     async fn act(&mut self, stage: &mut Stage);
 
     /// Notes finished actions.
     fn settle(&mut self, stage: &mut Stage);
 
-    /// After healing: all required progress happens within a bounded time; then all participants leave.
+    /// Checks that all required progress happens within a bounded time after healing; then all participants leave.
     async fn end(&mut self, stage: &mut Stage) -> Result<(), String>;
 }
 
-/// Where it happens.
+/// The world of a seed and its watcher.
 pub(crate) struct Stage {
     pub(crate) world: World,
     pub(crate) watcher: Arc<Watcher>,
@@ -86,9 +86,9 @@ impl Stage {
         self.world.close().await
     }
 
-    /// When all participants have left, no node and no watch remains soon.
+    /// Waits until no node and no watch is left, soon after all participants have left.
     pub(crate) async fn until_all_have_left(&mut self) -> Result<(), String> {
-        // A session that was given up is the servers' for a while yet.
+        // The servers keep an abandoned session for a while.
         let deadline = Instant::now() + self.world.timeout * 2;
         let mut quiet_since = Instant::now();
         // A call that was dropped may have a create under way, sent before everything was healed.
@@ -122,22 +122,22 @@ impl Stage {
     fn settle(&mut self, play: &mut impl Play) {
         play.settle(self);
         if let Some(double) = self.line.double(&self.world.server) {
-            self.watcher.object(format!("one who takes part has two nodes: {double:?}"));
+            self.watcher.object(format!("a participant has two nodes: {double:?}"));
         }
     }
 
-    /// All places, the first one first.
+    /// Returns all places, in order.
     pub(crate) fn places(&self) -> Vec<Place> {
         self.line.places(&self.world.server)
     }
 
-    /// How long after healing everything must have come about at the latest: sessions are given up, and retried calls
-    /// repeated.
+    /// Returns the time after healing within which everything must have happened: sessions are given up, and calls are
+    /// retried.
     pub(crate) fn patience(&self) -> Duration {
         self.world.timeout * 3 + Duration::from_secs(20)
     }
 
-    /// A node in the directory that is none of the line's.
+    /// Returns the path of a node in the directory that is not in the line.
     fn stranger(&self) -> String {
         format!("{}/stranger", self.line.path)
     }
@@ -148,7 +148,7 @@ impl Stage {
         let (server, path) = (&self.world.server, self.line.path);
         server.create_by_hand(path, "", CreateMode::Container).expect("a directory");
         if left % 2 == 0 {
-            // The directory never becomes empty, so its counter never starts again.
+            // The directory never becomes empty, so its counter never restarts.
             server.create_by_hand(&self.stranger(), "", CreateMode::Persistent).expect("a child");
         }
         server.set_sequence(path, i32::MAX - left).expect("a counter");
@@ -162,11 +162,11 @@ impl Stage {
         if self.world.server.delete_by_hand(&place.path).is_err() {
             return;
         }
-        // With it, everything is committed that was decided before.
-        // Readers hold beside each other, so it may hold wherever it is. (If it does not, this excuses nothing.)
+        // The deletion commits everything that was decided before it.
+        // Readers hold together, so any place may hold. (If it does not, this excuses nothing.)
         let may_hold = self.line.readers.is_some() || !before.iter().any(|place| place.stands(&self.world.server));
         if may_hold {
-            // Either the message comes before the next sign of life, or the lease is over.
+            // Either the notification arrives before the next answer from the server, or the lease ends.
             let until = self.line.watches_own.then(|| Instant::now() + self.world.timeout);
             self.watcher.depose(place.czxid, until);
         }
@@ -174,7 +174,7 @@ impl Stage {
         self.world.trace.note(format_args!("number {at} of {} is deleted by hand: {}", line.len(), place.path));
     }
 
-    /// A client writes to a node; nothing depends on that.
+    /// Writes to a node by hand; nothing depends on that.
     fn write_by_hand(&mut self) {
         let line = self.places();
         let Some(place) = self.world.random.choice(line) else { return };
@@ -184,7 +184,7 @@ impl Stage {
         }
     }
 
-    /// Ends a session by hand, and all of its nodes at once.
+    /// Ends a session by hand, which deletes all of its nodes at once.
     fn expire(&mut self) {
         let client = self.world.a_victim();
         let Some(session) = self.world.clients[client].session_id() else { return };
@@ -194,7 +194,7 @@ impl Stage {
         self.world.trace.note(format_args!("the session of client {client} is ended by hand"));
     }
 
-    /// A process dies, and another one comes.
+    /// Lets a process die, and starts another one.
     async fn crash(&mut self, play: &mut impl Play) {
         if let Some(client) = self.world.crash().await {
             play.enter(self, client);

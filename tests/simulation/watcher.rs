@@ -11,23 +11,23 @@ use crate::line::{Line, is_there};
 use crate::trace::Trace;
 use crate::world::World;
 
-/// An object that may believe to be the holder.
+/// An object that may believe that it is the holder.
 pub(crate) trait Holder: Send + Sync + 'static {
-    /// The token, if it believes so at this moment.
+    /// Returns the token, if the object believes that it holds at this moment.
     fn token(&self) -> Option<i64>;
 
-    /// The transaction that created its node.
+    /// Returns the transaction that created its node.
     fn czxid(&self, token: i64) -> i64 {
         token
     }
 
-    /// Whether it is a reader, which holds beside other readers.
+    /// Returns whether this is a reader, which may hold together with other readers.
     fn is_reader(&self) -> bool {
         false
     }
 }
 
-/// One who holds at a moment.
+/// A holder at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Holding {
     number: u64,
@@ -49,23 +49,23 @@ pub(crate) struct Seen {
     pub(crate) turns: u64,
     pub(crate) hand_overs: u64,
     pub(crate) violation: Option<String>,
-    /// The greatest token, and whose it was.
+    /// The greatest token, and its holder.
     greatest: i64,
     holder: Option<u64>,
-    /// The greatest of one who held alone, and whose it was.
+    /// The greatest token of an exclusive holder, and that holder.
     greatest_alone: i64,
     alone: Option<u64>,
-    /// The nodes of those who hold, or held, by the transactions that created them.
+    /// The nodes of present and past holders, by the transactions that created them.
     nodes: BTreeMap<i64, String>,
 }
 
-/// Looks at all who take part after each step.
+/// Checks all participants after each step.
 pub(crate) struct Watcher {
     line: Line,
     seats: Mutex<Vec<Seat>>,
-    /// Tokens of nodes that came first when another client deleted them. Their holders learn it by a
-    /// message, so for as long as it takes they may believe what is true no more: no clock can help, and the
-    /// documentation says so. Until when that may be, if there is a bound.
+    /// The tokens of nodes that came first when another client deleted them, and until when that excuses their holders,
+    /// if there is a bound. A holder learns of the deletion by a message, and until then it may believe that it still
+    /// holds: no clock can prevent this, and the documentation says so.
     deposed: Mutex<BTreeMap<i64, Option<Instant>>>,
     /// Sessions that another client ended, likewise.
     ended: Mutex<BTreeMap<i64, Option<Instant>>>,
@@ -89,18 +89,18 @@ impl Watcher {
         }
     }
 
-    /// From now on there is a world to watch.
+    /// Starts to watch a world.
     pub(crate) fn watch(&self, world: &World) {
         *lock(&self.world) = Some((world.server.clone(), world.trace.clone()));
     }
 
-    /// Lets go of the world, which holds this watcher.
+    /// Drops the world, which refers to this watcher.
     pub(crate) fn release(&self) {
         *lock(&self.world) = None;
         lock(&self.seats).clear();
     }
 
-    /// Looks at `holder` from now on. All holders of one number may believe at once: they are one.
+    /// Checks `holder` from now on. Holders with the same number and token count as one.
     pub(crate) fn sit<H: Holder>(&self, number: u64, client: &Client, holder: &Arc<H>) {
         let holder: Weak<H> = Arc::downgrade(holder);
         let mut seats = lock(&self.seats);
@@ -112,7 +112,7 @@ impl Watcher {
         lock(&self.deposed).insert(token, until);
     }
 
-    /// Whether another client has deleted this node, however long ago.
+    /// Returns whether another client has deleted this node, however long ago.
     pub(crate) fn was_deposed(&self, token: i64) -> bool {
         lock(&self.deposed).contains_key(&token)
     }
@@ -121,7 +121,7 @@ impl Watcher {
         lock(&self.ended).insert(session, Some(until));
     }
 
-    /// The session of a participant that is checked.
+    /// Returns the session of a participant that is being checked.
     pub(crate) fn session_of(&self, number: u64) -> Option<i64> {
         lock(&self.seats).iter().find(|seat| seat.number == number)?.client.session_id()
     }
@@ -130,7 +130,7 @@ impl Watcher {
         lock(&self.seen).clone()
     }
 
-    /// Something else was seen that must not happen.
+    /// Records another violation.
     pub(crate) fn object(&self, violation: impl Into<String>) {
         let world = lock(&self.world);
         if let Some((_, trace)) = world.as_ref() {
@@ -138,7 +138,7 @@ impl Watcher {
         }
     }
 
-    /// Those who hold at this moment, with their tokens, without those deposed.
+    /// Returns the present holders that are not excused, with their tokens.
     pub(crate) fn holders(&self) -> Vec<(u64, i64)> {
         self.holding().iter().map(|one| (one.number, one.token)).collect()
     }
@@ -173,7 +173,7 @@ impl Watcher {
         }
         if holding.len() > 1 && !holding.iter().all(|one| one.is_reader) {
             let holders: Vec<_> = holding.iter().map(|one| (one.number, one.token)).collect();
-            return violated(&mut seen, trace, format!("two hold at one moment (who, token): {holders:?}"));
+            return violated(&mut seen, trace, format!("several hold at the same time (who, token): {holders:?}"));
         }
         for one in &holding {
             self.look_at(&mut seen, server, trace, one);
@@ -193,7 +193,7 @@ impl Watcher {
         if let Some(path) = seen.nodes.get(&czxid)
             && !is_there(server, path, czxid)
         {
-            let violation = format!("{number} holds with token {token}, and its node {path} is no more");
+            let violation = format!("{number} holds with token {token}, but its node {path} is gone");
             violated(seen, trace, violation);
         }
     }
@@ -213,11 +213,11 @@ impl Watcher {
         let places = self.line.places(server);
         let ahead = places.iter().find(|place| place.czxid < token && !(is_reader && self.line.is_reader(place)));
         if let Some(ahead) = ahead {
-            return violated(seen, trace, format!("{number} holds with token {token}, and ahead is {ahead:?}"));
+            return violated(seen, trace, format!("{number} holds with token {token}, but {ahead:?} is ahead"));
         }
         match places.into_iter().find(|place| place.czxid == czxid) {
             Some(own) => drop(seen.nodes.insert(czxid, own.path)),
-            None => violated(seen, trace, format!("{number} holds with token {token}, and has no node")),
+            None => violated(seen, trace, format!("{number} holds with token {token}, but has no node")),
         }
     }
 }

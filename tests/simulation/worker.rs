@@ -1,4 +1,4 @@
-//! One that comes for the lock, works under it and lets it go; and what it may expect of each call.
+//! A worker that acquires the lock, works under it, releases it, and checks the result of each call.
 
 use std::collections::BTreeSet;
 use std::pin::pin;
@@ -19,9 +19,9 @@ use crate::trace::Trace;
 use crate::watcher::Watcher;
 use crate::world::Thaws;
 
-/// How finely tokio's timers tell the time.
+/// The resolution of tokio's timers.
 const GRAIN: Duration = Duration::from_millis(2);
-/// A holder that wants to be told is told by then: it takes no message.
+/// A holder that waits for the loss is notified within this time: that takes no message.
 const TOLD: Duration = Duration::from_millis(25);
 
 /// The plan of one worker.
@@ -33,12 +33,12 @@ pub(crate) struct Plan {
     pub(crate) call: Call,
     pub(crate) grip: Grip,
     pub(crate) hold: Duration,
-    /// The lock is entered again, and let go twice; or downgraded.
+    /// The lock is entered again and released twice, or downgraded.
     pub(crate) again: bool,
     pub(crate) parting: Parting,
 }
 
-/// How one asks for the lock.
+/// How a worker acquires the lock.
 #[derive(Debug)]
 pub(crate) enum Call {
     Acquire,
@@ -48,7 +48,7 @@ pub(crate) enum Call {
     TryAcquire,
 }
 
-/// How one holds it.
+/// What a worker does with the lock.
 #[derive(Debug)]
 pub(crate) enum Grip {
     Bare,
@@ -57,7 +57,7 @@ pub(crate) enum Grip {
     UntilRevoked,
 }
 
-/// How one lets it go.
+/// How a worker releases the lock.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Parting {
     Release,
@@ -135,7 +135,7 @@ impl Worker {
         }
     }
 
-    /// Asks for the lock.
+    /// Acquires the lock, if it can.
     async fn come(&self) -> Option<Guard> {
         let begun = Instant::now();
         let got = match self.plan.call {
@@ -173,21 +173,21 @@ impl Worker {
         }
     }
 
-    /// A call that has a deadline returns by then, unless its process was frozen.
+    /// Checks that a call with a deadline has returned by then, unless its process was frozen.
     fn in_time(&self, begun: Instant, within: Duration) {
         let deadline = self.thaws.effective_deadline(self.client_number, begun + within);
         if Instant::now() > deadline + GRAIN {
             let took = begun.elapsed();
-            self.object(format_args!("its call was to take {within:?} and took {took:?}"));
+            self.object(format_args!("its call had to return within {within:?} and took {took:?}"));
         }
     }
 
-    /// After `None` there is no node.
+    /// Checks that a call that returned `None` has left no node.
     fn nothing_is_left(&self) {
         let ours = self.plan.number.to_string().into_bytes();
         let is_left = |place: &Place| self.plan.alone && place.data == ours && place.is_connected(&self.server);
         if let Some(left) = self.line.places(&self.server).into_iter().find(is_left) {
-            self.object(format_args!("it did not get the lock, and left {left:?}"));
+            self.object(format_args!("it did not get the lock, but left {left:?}"));
         }
     }
 
@@ -203,12 +203,12 @@ impl Worker {
         }
     }
 
-    /// Works under the lock, for the planned time, or until all workers are in a hurry.
+    /// Works under the lock for the planned time, or until all workers have to hurry.
     async fn hold(&self, guard: &Guard) {
         let until = Instant::now() + self.plan.hold;
         let mut hurry = self.hurry.clone();
         let mut enough = pin!(async move {
-            // The end of the world ends this as well.
+            // This also ends when the sender is dropped, at the end of the seed.
             let hurried = async { drop(hurry.wait_for(|hurry| *hurry).await) };
             let _ = tokio::time::timeout_at(until, hurried).await;
             sleep(GRAIN).await;
@@ -219,9 +219,9 @@ impl Worker {
                 let work = async {
                     let mut steps = tokio::time::interval(Duration::from_millis(100));
                     loop {
-                        // Looked at in each poll, as the work must not be polled after the loss.
+                        // Checked in each poll, as the work must not be polled after the loss.
                         if !guard.is_held() {
-                            self.object("its work continues, and the lock is lost");
+                            self.object("its work continues after the lock was lost");
                         }
                         tokio::select! {
                             biased;
@@ -231,14 +231,14 @@ impl Worker {
                     }
                 };
                 if guard.run(work).await.is_none() && guard.is_held() {
-                    self.object("run() says that the lock is lost, and is_held() that it is not");
+                    self.object("run() reports the lock as lost, but is_held() does not");
                 }
             }
             Grip::UntilLost => {
                 tokio::select! {
                     biased;
                     () = guard.lost() => self.lost("lost()", guard),
-                    () = self.told(guard) => self.object("lost() does not tell of the loss"),
+                    () = self.told(guard) => self.object("lost() does not report the loss"),
                     () = enough => {}
                 }
             }
@@ -249,14 +249,14 @@ impl Worker {
                         true => self.revoked(guard),
                         false => self.lost("on_revoke()", guard),
                     },
-                    () = self.told(guard) => self.object("on_revoke() does not tell of the loss"),
+                    () = self.told(guard) => self.object("on_revoke() does not report the loss"),
                     () = enough => {}
                 }
             }
         }
     }
 
-    /// Resolves some time after the loss: by then the holder must have been told.
+    /// Resolves some time after the loss: by then the holder must have been notified.
     async fn told(&self, guard: &Guard) {
         loop {
             sleep(TOLD).await;
@@ -269,14 +269,14 @@ impl Worker {
 
     fn lost(&self, who: &str, guard: &Guard) {
         if guard.is_held() {
-            self.object(format_args!("{who} says that the lock is lost, and is_held() that it is not"));
+            self.object(format_args!("{who} reports the lock as lost, but is_held() does not"));
         }
     }
 
     fn revoked(&self, guard: &Guard) {
-        // The mark itself may be gone: with the node, or by a client that writes to it.
+        // The mark itself may be gone, with the node or because a client has written to it.
         if !self.asked.contains(guard.node_path()) {
-            self.object("it is told to release, and no participant has asked for that");
+            self.object("it was asked to release, but no client has requested that");
         }
     }
 
@@ -287,13 +287,13 @@ impl Worker {
             Ok(again) if held && again.fencing_token() == guard.fencing_token() => Some(self.sit(Guard::Mutex(again))),
             Err(mutex::Error::Lost { .. }) if !held => None,
             other => {
-                self.object(format_args!("its lock is held: {held}, and re-entering it gives {other:?}"));
+                self.object(format_args!("its lock is held: {held}, but re-entering it returned {other:?}"));
                 None
             }
         }
     }
 
-    /// Becomes a reader; perhaps it thinks better of it half way.
+    /// Downgrades to a reader, and may drop that call half way.
     async fn downgrade(&self, held: Arc<Held>) -> Option<Arc<Held>> {
         let held = Arc::into_inner(held).expect("the watcher holds none");
         let (token, node) = (held.guard.fencing_token(), held.guard.node_path().to_owned());
@@ -313,13 +313,13 @@ impl Worker {
                 self.object(format_args!("its token {token} became {}", reading.fencing_token()));
             }
             Ok(_) if is_there(&self.server, &node, token) => {
-                self.object(format_args!("it reads, and its node {node} of the writer is there"));
+                self.object(format_args!("it reads, but its writer node {node} still exists"));
             }
             Ok(reading) => {
                 let guard = Guard::Read(reading);
                 return Some(match self.server.stat(guard.node_path()) {
                     Some(stat) => self.sit_at(guard, stat.czxid),
-                    // Another client was quicker to delete it; it has not heard of that yet.
+                    // Another client has already deleted the node; the reader has not noticed yet.
                     None => Arc::new(Held { guard, czxid: token }),
                 });
             }
@@ -329,7 +329,7 @@ impl Worker {
         None
     }
 
-    /// Releases; the `last` guard deletes the node.
+    /// Releases a guard; the `last` one deletes the node.
     async fn part(&self, held: Arc<Held>, last: bool) {
         let Held { guard, czxid } = Arc::into_inner(held).expect("the watcher holds none");
         let path = guard.node_path().to_owned();
@@ -343,11 +343,11 @@ impl Worker {
                 let released = guard.release().await;
                 self.note(format_args!("has released: {released:?}"));
                 match released {
-                    Ok(()) if !held => self.object("it has released a lock that was lost, and is not told so"),
+                    Ok(()) if !held => self.object("it released a lost lock, but release() did not report the loss"),
                     Err(error) if error.had_lost && !held => {}
-                    Err(error) if error.had_lost => self.object("it held the lock, and is told that it was lost"),
+                    Err(error) if error.had_lost => self.object("it held the lock, but release() reports a loss"),
                     Ok(()) if last && is_there(&self.server, &path, czxid) => {
-                        self.object(format_args!("it has released the lock, and left {path}"));
+                        self.object(format_args!("it has released the lock, but left {path}"));
                     }
                     Err(error) if error.kind != ErrorKind::SessionLost || !last => {
                         self.object(format_args!("it could not release the lock: {}", error.text));
@@ -369,7 +369,7 @@ impl Worker {
         self.sit_at(guard, token)
     }
 
-    /// Sits with a node that this transaction created. That of a guard that was downgraded is younger than its token.
+    /// Registers a guard whose node this transaction created. A downgraded guard's node is younger than its token.
     fn sit_at(&self, guard: Guard, czxid: i64) -> Arc<Held> {
         let held = Arc::new(Held { guard, czxid });
         self.watcher.sit(self.plan.number, &self.client, &held);

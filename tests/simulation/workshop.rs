@@ -1,4 +1,4 @@
-//! Who comes for a lock, and when.
+//! The workers that use a lock, and when they start.
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -20,21 +20,21 @@ use crate::world::World;
 const MOST_WORKERS: usize = 8;
 const MOST_OBJECTS: usize = 4;
 
-/// The recipe that is played.
+/// The lock recipe under test.
 pub(crate) trait Recipe {
     const LINE: Line;
 
-    /// A lock of this client whose nodes have this data.
+    /// Returns a lock of this client whose nodes have this data.
     fn lock(client: &Client, data: String, random: &mut Rng) -> Lock;
 }
 
-/// An object that several tasks may use.
+/// A lock object that several tasks may use.
 struct Object {
     client: usize,
     lock: Lock,
 }
 
-/// One that works under the lock.
+/// A running worker.
 struct Working {
     number: u64,
     task: Task<()>,
@@ -44,7 +44,7 @@ pub(crate) struct Workshop<R> {
     came: u64,
     objects: Vec<Object>,
     workers: Vec<Working>,
-    /// Everything is healed: the lock is held only briefly from now on.
+    /// Set once everything is healed: from then on, the lock is held only briefly.
     hurry: watch::Sender<bool>,
     cancelled: Arc<Count>,
     asked: Arc<Asked>,
@@ -66,7 +66,7 @@ impl<R: Recipe> Play for Workshop<R> {
         }
     }
 
-    /// A worker comes for the lock, with an object of its own.
+    /// Starts a worker with a lock object of its own.
     fn enter(&mut self, stage: &mut Stage, client: usize) {
         let World { clients, random, .. } = &mut stage.world;
         let lock = R::lock(&clients[client], self.came.to_string(), random);
@@ -84,13 +84,13 @@ impl<R: Recipe> Play for Workshop<R> {
         }
     }
 
-    /// Those that are done are gone.
+    /// Removes the workers that are done.
     fn settle(&mut self, stage: &mut Stage) {
         self.workers.retain_mut(|working| (&mut working.task).now_or_never().is_none());
         stage.world.figures.cancelled = self.cancelled.get();
     }
 
-    /// Every worker acquires the lock and leaves; then it is free.
+    /// Waits until every worker has acquired the lock and left; then checks that the lock is free.
     async fn end(&mut self, stage: &mut Stage) -> Result<(), String> {
         self.hurry.send_replace(true);
         let deadline = Instant::now() + stage.patience();
@@ -112,7 +112,7 @@ impl<R: Recipe> Play for Workshop<R> {
 }
 
 impl<R: Recipe> Workshop<R> {
-    /// A worker comes for the lock.
+    /// Starts a worker, with a shared lock object or one of its own.
     fn come(&mut self, stage: &mut Stage) {
         let object = stage.world.random.choice(self.objects.iter());
         let Some((client, lock)) = object.map(|object| (object.client, object.lock.clone())) else {
@@ -178,7 +178,7 @@ impl<R: Recipe> Workshop<R> {
         self.workers.push(Working { number, task });
     }
 
-    /// Cancels a worker at the await that it is in.
+    /// Cancels a worker at its current await.
     fn dismiss(&mut self, stage: &mut Stage) {
         let Some(working) = stage.world.random.choice(self.workers.iter_mut()) else { return };
         working.task.abort();
@@ -214,14 +214,14 @@ impl<R: Recipe> Workshop<R> {
         self.objects.push(Object { client, lock });
     }
 
-    /// When no worker is left, every client can acquire the lock.
+    /// Checks that every client can acquire the lock when no worker is left.
     async fn free(&mut self, stage: &mut Stage) -> Result<(), String> {
         let within = stage.patience();
         let World { clients, random, .. } = &mut stage.world;
         for (number, client) in clients.iter().enumerate() {
             let lock = R::lock(client, String::new(), random);
             let got = lock.acquire_timeout(within).await;
-            let guard = got.map_err(|error| format!("client {number} cannot have the free lock: {error:?}"))?;
+            let guard = got.map_err(|error| format!("client {number} cannot acquire the free lock: {error:?}"))?;
             let guard = guard.ok_or_else(|| format!("client {number} did not get the free lock"))?;
             guard.release().await.map_err(|error| format!("client {number} cannot release: {error:?}"))?;
             let tried = lock.try_acquire().await;

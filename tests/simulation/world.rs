@@ -16,11 +16,11 @@ use crate::trace::Trace;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Ending {
     Thaw(usize),
-    /// In the middle of a fault: the client has to connect again.
+    /// In the middle of a fault: the client has to reconnect.
     Cut(usize),
-    /// Likewise: no server takes it in any more.
+    /// Likewise: no server accepts its connections.
     Refuse(usize),
-    /// Likewise: nothing of what it sends or is sent arrives.
+    /// Likewise: no message from or to it arrives.
     Silence(usize),
     /// Likewise: its process is frozen.
     Freeze(usize),
@@ -28,7 +28,7 @@ pub(crate) enum Ending {
     Restart,
 }
 
-/// The clients, and the chance that decides about them.
+/// The servers and clients, and the random choices that decide what happens to them.
 pub(crate) struct World {
     pub(crate) server: TestingServer,
     pub(crate) dialect: Dialect,
@@ -38,33 +38,33 @@ pub(crate) struct World {
     pub(crate) clients: Vec<Client>,
     /// The session of the current holder: faults hit its client more often than others.
     pub(crate) focus: Option<i64>,
-    /// The session timeout that all clients want; none is granted a longer one.
+    /// The session timeout that all clients request; none is granted a longer one.
     pub(crate) timeout: Duration,
     pub(crate) tick: Duration,
-    /// The shortest session timeout that any of them may have been granted.
+    /// The shortest session timeout that any client may have been granted.
     pub(crate) least: Duration,
-    /// How long a message takes at the most, without a fault.
+    /// The longest time that a message takes without a fault.
     pub(crate) latency: Duration,
-    /// How long the answer to a heartbeat takes at the most, without a fault.
+    /// The longest time that the answer to a heartbeat takes without a fault.
     slowest: Duration,
-    /// All clients' heartbeats need a quorum: a deposed leader may take its time.
+    /// All clients use quorum heartbeats, so a deposed leader may keep serving for longer.
     pub(crate) quorum_only: bool,
     start: Instant,
     endings: BTreeMap<(Instant, u64), Ending>,
     ended: u64,
     pub(crate) stopped: bool,
-    /// A deposed leader may answer syncs by itself until then.
+    /// Until when a deposed leader may answer syncs by itself.
     pub(crate) deposed_until: Option<Instant>,
-    /// Which clients are frozen, or were: until when.
+    /// When the clients last resumed after a freeze.
     pub(crate) thaws: Thaws,
 }
 
-/// When processes last resumed after a freeze. Clones look at the same ones.
+/// When processes last resumed after a freeze. Clones share the record.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Thaws(Arc<Mutex<BTreeMap<usize, Instant>>>);
 
 impl Thaws {
-    /// `deadline`, or the last thaw of the client, if that is later: only from then on could its process act.
+    /// Returns `deadline`, or the client's last thaw if that is later: its process could not act before.
     pub(crate) fn effective_deadline(&self, client: usize, deadline: Instant) -> Instant {
         let thaws = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         thaws.get(&client).map_or(deadline, |thaw| deadline.max(*thaw))
@@ -75,8 +75,8 @@ impl Thaws {
     }
 }
 
-/// The dialect of a seed's servers: ZooKeeper's for most. Drawn by itself, so that nothing else of the seed depends on
-/// it.
+/// Returns the dialect of a seed's servers, ZooKeeper's for most. It is drawn separately, so that nothing else in the
+/// seed depends on it.
 pub(crate) fn dialect_of(seed: u64) -> Dialect {
     match Rng::with_seed(!seed).u8(..8) {
         0 => Dialect::Keeper,
@@ -86,23 +86,23 @@ pub(crate) fn dialect_of(seed: u64) -> Dialect {
 }
 
 impl World {
-    /// A server and `clients` clients; `check` is called after each step.
+    /// Starts servers and two to five clients; `check` is called after each step.
     pub(crate) async fn new(seed: u64, check: impl Fn() + Send + Sync + 'static) -> Self {
         Self::with_dialect(seed, dialect_of(seed), check).await
     }
 
-    /// As well; with servers of this dialect.
+    /// Like [`new`](Self::new), with servers of this dialect.
     pub(crate) async fn with_dialect(seed: u64, dialect: Dialect, check: impl Fn() + Send + Sync + 'static) -> Self {
         Self::with_servers(seed, TestingServer::builder(), dialect, 20, 300, check).await
     }
 
-    /// As well; with servers of ZooKeeper's dialect. Messages take up to `most` milliseconds, and servers lag behind
-    /// the leader by up to `lag`.
+    /// Like [`new`](Self::new), with servers of ZooKeeper's dialect. Messages take up to `most` milliseconds, and
+    /// servers lag behind the leader by up to `lag`.
     pub(crate) async fn with_network(seed: u64, most: u64, lag: u64, check: impl Fn() + Send + Sync + 'static) -> Self {
         Self::with_servers(seed, TestingServer::builder(), Dialect::ZooKeeper, most, lag, check).await
     }
 
-    /// As well; with these servers, whose network and whose times are still to be set.
+    /// Like [`new`](Self::new), with these servers, whose network and timing are not set yet.
     pub(crate) async fn with_servers(
         seed: u64,
         servers: TestingServerBuilder,
@@ -117,10 +117,10 @@ impl World {
         let (servers, slow) = (if random.bool() { 3 } else { 1 }, random.u64(0..=most));
         let millis = Duration::from_millis;
         let timeout = Duration::from_secs(random.u64(4..=12));
-        // No longer than half of the shortest timeout, and not so short that the longest grant is below what is wanted.
+        // At most half of the shortest timeout, and long enough that servers can grant what the clients request.
         let tick = millis(random.u64(600..=2_000));
         let lag = millis(if random.bool() { 0 } else { lag });
-        // Where they are not, a session is handed to a server that may not answer.
+        // Without them, a client may hand its session to a server that does not answer.
         let words = random.u8(..4) > 0;
         let split = random.u8(..4) == 0;
         let server = builder
@@ -171,11 +171,12 @@ impl World {
         world
     }
 
-    /// One more client, unless the servers cannot be reached.
+    /// Connects one more client. Returns false if the servers cannot be reached.
     pub(crate) async fn connect(&mut self) -> bool {
         let policy = if self.random.bool() { ErrorPolicy::Session } else { ErrorPolicy::Standard };
         let heartbeat = if self.quorum_only || self.random.bool() { Heartbeat::Quorum } else { Heartbeat::Sync };
-        let builder = Client::builder_for(&self.server).session_timeout(self.timeout).connection_timeout(self.timeout);
+        let builder =
+            Client::builder_for_testing(&self.server).session_timeout(self.timeout).connection_timeout(self.timeout);
         match builder.error_policy(policy).heartbeat(heartbeat).connect().await {
             Ok(client) => {
                 self.trace.note(format_args!("client {} connects: {policy:?}, {heartbeat:?}", self.clients.len()));
@@ -193,20 +194,20 @@ impl World {
         self.random.usize(..self.clients.len())
     }
 
-    /// A client for the next fault.
+    /// Picks a client for the next fault.
     pub(crate) fn a_victim(&mut self) -> usize {
         let (any, focus) = (self.a_client(), self.focus.filter(|_| self.random.bool()));
         let focus = focus.and_then(|id| self.clients.iter().position(|client| client.session_id() == Some(id)));
         focus.unwrap_or(any)
     }
 
-    /// A time of up to `most`, short ones as likely as long ones.
+    /// Returns a random time of up to `most`, more often a short one.
     pub(crate) fn a_while(&mut self, most: Duration) -> Duration {
         let share = self.random.f64().powi(3);
         Duration::from_millis(1) + most.mul_f64(share)
     }
 
-    /// Lets time go by, and ends the lasting faults that are due.
+    /// Lets time pass, and ends the lasting faults that are due.
     pub(crate) async fn pass(&mut self, time: Duration) {
         let until = Instant::now() + time;
         while let Some((&(at, _), _)) = self.endings.first_key_value()
@@ -253,7 +254,7 @@ impl World {
         }
     }
 
-    /// The process of a client dies, and another one comes: its number, unless the servers are gone for a while.
+    /// Lets a client's process die and a new client connect: returns its number if it could reach the servers.
     pub(crate) async fn crash(&mut self) -> Option<usize> {
         let client = self.a_victim();
         self.hit(format_args!("client {client} dies"));
@@ -261,14 +262,14 @@ impl World {
         self.connect().await.then(|| self.clients.len() - 1)
     }
 
-    /// The session of a client is ended by hand.
+    /// Ends the session of a client by hand.
     pub(crate) fn expire(&mut self) {
         let client = self.a_victim();
         self.server.expire_session(&self.clients[client]);
         self.hit(format_args!("the session of client {client} is ended by hand"));
     }
 
-    /// The reply to the next request of this kind is lost.
+    /// Loses the reply to a client's next request of this kind.
     pub(crate) fn lose_a_reply(&mut self, of: Operation) {
         let client = self.a_victim();
         let loss = if self.random.bool() { Loss::Applied } else { Loss::NotApplied };
@@ -281,23 +282,23 @@ impl World {
         self.trace.note(what);
     }
 
-    /// Whether leases may expire again and again without a fault, because so little was granted that answers come too
-    /// late. A lease lasts T less half a tick, and a thousandth for the clocks, from its anchor: a heartbeat, or what
-    /// was sent up to a sixteenth of a tick before one. What moves the anchor is sent a tick, T/6 and a millisecond
-    /// after the answer to that at the latest, and must be answered, too.
+    /// Returns whether leases may expire repeatedly without a fault, because the granted timeouts are so short that
+    /// answers come too late. A lease lasts T less half a tick and less a thousandth for clock drift, from its anchor:
+    /// a heartbeat, or a request sent up to a sixteenth of a tick before one. The next anchor is sent at most a tick,
+    /// T/6 and a millisecond after the answer to this one, and must be answered, too.
     pub(crate) fn leases_may_expire(&self) -> bool {
         let tick = self.tick.min(self.least / 4);
         let apart = tick / 16 + tick + self.least / 6 + Duration::from_millis(1);
         self.least.mul_f64(0.999) < tick / 2 + apart + self.slowest * 2
     }
 
-    /// When everything is healed, whatever is under way arrives within this time: a request that was sent before can be
+    /// Returns the time after healing within which everything under way arrives: a request that was sent before can be
     /// late by two delays, which add up to a session timeout.
     pub(crate) fn quiet(&self) -> Duration {
         self.timeout + Duration::from_secs(1)
     }
 
-    /// Everything that is wrong ends.
+    /// Ends all faults.
     pub(crate) fn heal(&mut self) {
         self.trace.note("everything is healed");
         for (_, ending) in std::mem::take(&mut self.endings) {
@@ -312,13 +313,13 @@ impl World {
         }
     }
 
-    /// Takes a node away that a seed has put there itself.
+    /// Deletes a node that the seed itself created.
     pub(crate) fn sweep(&self, path: &str) {
-        // Not every seed has.
+        // Not every seed creates it.
         let _ = self.server.delete_by_hand(path);
     }
 
-    /// Ends all clients; returns the nodes that are left. Containers are given the time to be reaped.
+    /// Closes all clients, and waits until containers are reaped. Fails if anything is left, or a task has panicked.
     pub(crate) async fn close(&mut self) -> Result<(), String> {
         for (number, client) in self.clients.drain(..).enumerate() {
             let closed = client.close().await;
@@ -341,14 +342,14 @@ impl World {
         Ok(())
     }
 
-    /// Whether it is a directory whose client left before its node was created: containers are reaped only after they
-    /// have had children, on a real server too.
+    /// Returns whether this is a directory whose client left before its node was created: containers are reaped only
+    /// after they have had children, on a real server too.
     fn was_never_used(&self, path: &str) -> bool {
         let is_directory = path.rfind('/') == Some(0);
         is_directory && self.server.stat(path).is_some_and(|stat| stat.cversion == 0 && stat.ephemeral_owner == 0)
     }
 
-    /// Whether it is a directory for which Keeper has no container.
+    /// Returns whether this is a directory that is never reaped, as Keeper has no containers.
     fn is_lasting_directory(&self, path: &str) -> bool {
         let is_persistent = || self.server.stat(path).is_some_and(|stat| stat.ephemeral_owner == 0);
         self.dialect != Dialect::ZooKeeper
@@ -356,8 +357,8 @@ impl World {
             && is_persistent()
     }
 
-    /// How many watches are armed that should have been removed. Keeper of 2025 cannot remove any; and of a later one
-    /// faults may let a client believe that it cannot.
+    /// Returns the number of watches that should have been removed. Keeper of 2025 cannot remove any, and faults may
+    /// make a client believe that a later one cannot either.
     pub(crate) fn watches(&self) -> usize {
         if self.dialect == Dialect::ZooKeeper { self.server.watches() } else { 0 }
     }

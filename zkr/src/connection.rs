@@ -1,4 +1,4 @@
-//! The options that every command has: which servers, and how.
+//! The options that every command has: which servers to use, and how to connect.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::commands::servers;
 use crate::ending::{Ending, Status};
 use crate::output::note;
 
-/// How long to try to reach a server, unless the user says it; the same for what only looks.
+/// How long to try to reach a server by default, and the same for commands that only read.
 const CONNECT: Duration = Duration::from_secs(15);
 const LOOK: Duration = Duration::from_secs(5);
 
@@ -20,10 +20,10 @@ const LOOK: Duration = Duration::from_secs(5);
 #[derive(Args, Debug, Clone, Serialize, Deserialize)]
 #[command(next_help_heading = "Connection")]
 pub struct Connection {
-    /// The servers, and a path that stands for the root: host:2181,host:2181/root
+    /// The servers, and optionally a path to use as the root: host:2181,host:2181/root
     #[arg(long, env = "ZKR_CONNECT", value_name = "HOSTS", default_value = "localhost:2181", global = true)]
     connect: String,
-    /// A path before all paths
+    /// A path to prepend to all paths
     #[arg(
         long,
         env = "ZKR_NAMESPACE",
@@ -33,13 +33,13 @@ pub struct Connection {
         global = true
     )]
     namespace: String,
-    /// How long the servers keep what this process has without hearing from it
+    /// How long the servers keep the session without hearing from this process
     #[arg(
         long, env = "ZKR_SESSION_TIMEOUT", value_name = "TIME", default_value = "10s",
         value_parser = time, global = true
     )]
     session_timeout: Duration,
-    /// How long to try to reach a server [default: 15s; 5s for what only looks]
+    /// How long to try to reach a server [default: 15s; 5s for commands that only read]
     #[arg(long, env = "ZKR_CONNECTION_TIMEOUT", value_name = "TIME", value_parser = time, global = true)]
     connection_timeout: Option<Duration>,
     /// The tickTime of the servers, if it is not ZooKeeper's default
@@ -51,28 +51,28 @@ pub struct Connection {
     /// The minSessionTimeout of the servers: a larger one lets locks survive longer interruptions [default: two ticks]
     #[arg(long, env = "ZKR_MIN_SESSION_TIMEOUT", value_name = "TIME", value_parser = time, global = true)]
     min_session_timeout: Option<Duration>,
-    /// The jute.maxbuffer of the servers, if it is not ZooKeeper's default: the bytes of the largest request
+    /// The jute.maxbuffer of the servers, if it is not ZooKeeper's default: the largest request, in bytes
     #[arg(long, env = "ZKR_MAX_BUFFER", value_name = "BYTES", global = true)]
     max_buffer: Option<usize>,
-    /// Credentials, as for addauth: digest:user:password. In the environment, separated by spaces
+    /// Credentials, as for addauth: digest:user:password. Several are separated by spaces
     #[arg(
         long, env = "ZKR_AUTH", value_name = "SCHEME:AUTH", value_delimiter = ' ', hide_env_values = true,
         value_parser = scheme_and_auth, global = true
     )]
     auth: Vec<(String, String)>,
-    /// Authenticate by SASL (DIGEST-MD5)
+    /// Authenticate with SASL (DIGEST-MD5)
     #[arg(
         long, env = "ZKR_SASL", value_name = "USER:PASSWORD", hide_env_values = true,
         value_parser = user_and_password, global = true
     )]
     sasl: Option<(String, String)>,
-    /// Encrypt, and trust the authorities in this file (PEM)
+    /// Use TLS, and trust the certificate authorities in this file (PEM)
     #[arg(long, env = "ZKR_TLS_CA", value_name = "FILE", global = true)]
     tls_ca: Option<PathBuf>,
     /// Present the certificate in this file (PEM)
     #[arg(long, env = "ZKR_TLS_CERT", value_name = "FILE", requires = "tls_key", requires = "tls_ca", global = true)]
     tls_cert: Option<PathBuf>,
-    /// The key of that certificate (PEM)
+    /// The private key of that certificate (PEM)
     #[arg(long, env = "ZKR_TLS_KEY", value_name = "FILE", requires = "tls_cert", global = true)]
     tls_key: Option<PathBuf>,
 }
@@ -97,7 +97,7 @@ impl Connection {
         }
     }
 
-    /// Gives up soon if no server can be reached, unless the user has said when.
+    /// Shortens the connection timeout, unless the user has set it.
     pub fn give_up_soon(&mut self) {
         self.connection_timeout.get_or_insert(LOOK);
     }
@@ -107,17 +107,17 @@ impl Connection {
         &self.connect
     }
 
-    /// Returns whether servers are connected to over TLS, where their prefix does not tell it.
+    /// Returns whether to connect over TLS to servers without a prefix.
     pub fn encrypts(&self) -> bool {
         self.tls_ca.is_some()
     }
 
-    /// Returns where the paths are, as variables of the environment.
+    /// Returns the servers and the namespace, as environment variables.
     pub fn place(&self) -> [(&'static str, &str); 2] {
         [("ZKR_CONNECT", &self.connect), ("ZKR_NAMESPACE", &self.namespace)]
     }
 
-    /// Returns the session timeout that is asked for.
+    /// Returns the session timeout to request.
     pub fn session_timeout(&self) -> Duration {
         self.session_timeout
     }
@@ -132,14 +132,15 @@ impl Connection {
         self.min_session_timeout
     }
 
-    /// Returns the least session timeout that the servers may grant, where they have granted this one. As the library
-    /// does, it takes a tick for a quarter of it at most.
+    /// Returns the shortest session timeout that the servers may grant later, if they have granted this one. Assumes,
+    /// as the library does, that a tick is at most a quarter of it.
     pub fn least_timeout(&self, granted: Duration) -> Duration {
         let two_ticks = self.tick_time.min(granted / 4) * 2;
         self.min_session_timeout.map_or(two_ticks, |least| least.min(granted))
     }
 
-    /// Checks the options without connecting, for what is held. Says if the session is short, which costs lease.
+    /// Checks the options without connecting, for commands that hold something. Prints a note if the session timeout is
+    /// short, which shortens the lease.
     pub fn validate(&self) -> Result<(), Ending> {
         self.builder().map(drop)?;
         if let Some(why) = self.short_session() {
@@ -155,7 +156,7 @@ impl Connection {
         (timeout < tick * 4).then(|| {
             format!(
                 "--session-timeout {shown} is below four ticks of {shown_tick}: an outage of {lasts} may \
-                 end what is held; say {least} or more, or --tick-time if the servers have a shorter tickTime"
+                 end what is held; use {least} or more, or set --tick-time if the servers have a shorter tickTime"
             )
         })
     }
@@ -167,7 +168,7 @@ impl Connection {
             .session_timeout(self.session_timeout)
             .connection_timeout(self.connection_timeout.unwrap_or(CONNECT))
             .tick_time(self.tick_time)
-            // A short loss of the connection ends nothing: the lease tells when it is too long.
+            // A short loss of the connection ends nothing; the end of the lease does.
             .error_policy(ErrorPolicy::Session);
         if let Some(timeout) = self.min_session_timeout {
             builder = builder.min_session_timeout(timeout);
@@ -254,7 +255,7 @@ mod tests {
         };
         assert_eq!(why(&["--session-timeout", "8s", "--tick-time", "2s"]), None);
         let told = why(&["--session-timeout", "6s", "--tick-time", "2s"]).expect("it is short");
-        let start = "--session-timeout 6s is below four ticks of 2s: an outage of 3s may end what is held; say 8s";
+        let start = "--session-timeout 6s is below four ticks of 2s: an outage of 3s may end what is held; use 8s";
         assert!(told.starts_with(start), "{told}");
     }
 }

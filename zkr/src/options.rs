@@ -1,4 +1,4 @@
-//! What the user can say.
+//! The options of the command line.
 
 use std::path::PathBuf;
 
@@ -19,7 +19,7 @@ use crate::serve;
 pub struct Options {
     #[command(flatten)]
     pub connection: Connection,
-    /// Print results as JSON, one value a line, and errors too: {"error": ..., "status": ...}
+    /// Print results as JSON, one value per line; errors too: {"error": ..., "status": ...}
     #[arg(long, global = true, help_heading = None::<&str>)]
     pub json: bool,
     #[command(subcommand)]
@@ -27,10 +27,10 @@ pub struct Options {
 }
 
 impl Options {
-    /// Returns the commands with their options, each where it means something: `serve` has none of a client.
+    /// Returns the commands with their options. `serve` has the client options hidden, only to refuse them.
     pub fn all_commands() -> clap::Command {
         let client = Connection::augment_args(clap::Command::new("zkr"));
-        // A global option is not repeated where one of its name is there already.
+        // clap does not pass a global option on to a command that has one of the same name.
         let hidden = client.get_arguments().cloned().map(|option| option.hide(true));
         Options::command().mut_subcommand("serve", |serve| serve.args(hidden))
     }
@@ -53,21 +53,21 @@ impl Options {
 /// The commands.
 #[derive(Subcommand, Debug)]
 pub enum What {
-    /// Run a command while this process holds a lock, or permits of a semaphore
+    /// Run a command while this process holds a lock, or a permit of a semaphore
     #[command(after_help = STATUS)]
     Lock(run::LockOptions),
     /// Run a command while this process leads
     #[command(after_help = STATUS)]
     Elect(run::ElectOptions),
-    /// Run a command together with others: all start once all are there, and end together
+    /// Run a command together with others: all start when all are there, and all end together
     #[command(after_help = STATUS)]
     Barrier(run::BarrierOptions),
     #[command(flatten)]
     Ask(Command),
     /// Serve an ensemble in memory, for development and tests: nothing is kept on disk
     ///
-    /// Any client of ZooKeeper can use it, of any language. It ends with Ctrl-C, and all that was in it with it. It
-    /// knows the words ruok, srvr, stat, mntr, conf, cons, wchs and envi, and the scheme digest for authentication.
+    /// Any ZooKeeper client can use it, in any language. Ctrl-C ends it, and then all its data is lost. It supports the
+    /// words ruok, isro, srvr, stat, mntr, conf, cons, wchs and envi, and authentication with the scheme digest.
     #[command(after_help = serve::help())]
     Serve(serve::Options),
     /// Print the completions for a shell
@@ -82,16 +82,16 @@ pub enum What {
     },
 }
 
-/// What the status of `zkr` says.
+/// The help on the exit statuses of `zkr`.
 const STATUS: &str = "\
 Status:
-  0    success; with a command, that of the command (128 + N if signal N ended it)
-  1    the answer is no: nothing to take, nothing found, something is wrong
-  122  no server could be reached, or none let this client in
-  123  what the command ran under was lost, and the command was ended
+  0    success; if zkr ran a command, the status of the command (128 + N if signal N ended it)
+  1    the answer is no: nothing to take, nothing found, or something is wrong
+  122  could not connect to any server, or none accepted this client
+  123  what was held for the command was lost, and the command was ended
   124  not acquired in time
   125  a bad argument, or another failure of zkr itself
   126  the command could not be executed
   127  the command was not found
 
-Durations are written as 500ms, 30s, 2m or 1h30m. RUST_LOG=zookeeper_recipes=info shows what the client does.";
+Durations are written like 500ms, 30s, 2m or 1h30m. RUST_LOG=zookeeper_recipes=info shows what the client does.";

@@ -1,4 +1,4 @@
-//! A session on a blocking socket: frames by hand, and queued frames are sent in one write.
+//! A session on a blocking socket. Frames are encoded by hand, and queued frames are sent in one write.
 
 use std::collections::VecDeque;
 use std::io::{BufReader, Read, Write};
@@ -21,7 +21,7 @@ const CLOSE: i32 = -11;
 
 const NO_NODE: i32 = -101;
 const EVENT: i32 = -1;
-/// The longest that the tests' server grants: it is kept by the requests alone.
+/// The longest timeout that the tests' server grants: only requests keep the session alive.
 const SESSION_MS: i32 = 60_000;
 
 /// A session.
@@ -84,7 +84,7 @@ impl Socket {
         });
     }
 
-    // Of the benchmark of the cache alone.
+    // Only the benchmark of the cache uses it.
     #[allow(dead_code)]
     pub(crate) fn add_set(&mut self, path: &str, data: &[u8]) {
         self.add(SET_DATA, |body| {
@@ -106,7 +106,7 @@ impl Socket {
         });
     }
 
-    /// Writes what was added.
+    /// Writes the added requests.
     pub(crate) fn send(&mut self) {
         self.input.get_mut().write_all(&self.output).expect("the server reads");
         self.output.clear();
@@ -120,7 +120,7 @@ impl Socket {
         frame
     }
 
-    /// The next answer; nothing if there is no such node. Events before it are kept.
+    /// Returns the next answer, or `None` if there is no such node. Events before it are kept.
     pub(crate) fn answer(&mut self) -> Option<Answer> {
         loop {
             let mut frame = Answer { bytes: self.read(), at: 0 };
@@ -146,7 +146,7 @@ impl Socket {
                 }
             }
             let mut frame = Answer { bytes: self.read(), at: 0 };
-            assert_eq!(frame.int(), EVENT, "nothing was asked");
+            assert_eq!(frame.int(), EVENT, "no answer is expected");
             let _zxid_error_kind_state = (frame.long(), frame.int(), frame.int(), frame.int());
             self.events.push_back(frame.string());
         }
@@ -176,7 +176,7 @@ impl Socket {
         self.answer().is_some()
     }
 
-    /// Keeps the session.
+    /// Keeps the session alive.
     pub(crate) fn ping(&mut self) {
         self.add(PING, |_| {});
         self.send();
@@ -187,7 +187,7 @@ impl Socket {
 impl Drop for Socket {
     fn drop(&mut self) {
         self.add(CLOSE, |_| {});
-        // The end of the process would do.
+        // If this fails, the session expires.
         let _ = self.input.get_mut().write_all(&self.output);
     }
 }
@@ -287,7 +287,7 @@ impl Answer {
         (0..self.int()).map(|_| self.string()).collect()
     }
 
-    /// Of a transaction: the first result tells whether it was carried out.
+    /// Checks by its first result that a transaction was carried out.
     pub(crate) fn committed(&mut self) {
         assert_ne!(self.int(), -1, "the transaction was refused");
     }

@@ -1,7 +1,7 @@
 //! A barrier for maintenance, `Barrier`: workers pause while an operator works on what they share.
 //!
 //! It plays a scenario and ends: four workers do one job after another, and wait at the barrier before each. An
-//! operator sets the barrier twice, waits until no job is under way, maintains, and removes it.
+//! operator sets the barrier twice, waits until no job is under way, does the maintenance, and removes it.
 
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -48,7 +48,7 @@ const WORKERS: usize = 4;
 const MAINTENANCES: usize = 2;
 /// How long a job takes.
 const JOB: Duration = Duration::from_millis(100);
-/// How long a maintenance takes.
+/// How long the maintenance takes.
 const MAINTENANCE: Duration = Duration::from_millis(500);
 
 /// What the example checks; the workers and the operator coordinate through the barrier alone.
@@ -58,12 +58,12 @@ struct Office {
     /// How many workers are at work.
     working: watch::Sender<usize>,
     jobs: AtomicUsize,
-    /// Jobs whose worker came to the barrier, and passed it, while it was set.
+    /// Jobs whose worker reached the barrier, and passed it, while it was set.
     too_early: AtomicUsize,
     closed: AtomicBool,
 }
 
-/// Four workers and an operator.
+/// Plays four workers and an operator.
 async fn scenario(stage: &Stage, path: &str) -> Result<()> {
     println!("{WORKERS} workers and a barrier at {path}, on {stage}\n");
     let office = Office {
@@ -84,7 +84,7 @@ async fn scenario(stage: &Stage, path: &str) -> Result<()> {
     Ok(())
 }
 
-/// One worker, which waits at the barrier before each of its jobs.
+/// Runs one worker, which waits at the barrier before each of its jobs.
 async fn work(stage: &Stage, path: &str, office: &Office) -> Result<()> {
     let client = stage.connect().await?;
     let barrier = Barrier::new(&client, path)?;
@@ -103,7 +103,7 @@ async fn work(stage: &Stage, path: &str, office: &Office) -> Result<()> {
     Ok(())
 }
 
-/// Maintains twice.
+/// Does the maintenance twice.
 async fn operate(stage: &Stage, path: &str, office: &Office) -> Result<()> {
     let client = stage.connect().await?;
     let barrier = Barrier::new(&client, path)?;
@@ -112,9 +112,9 @@ async fn operate(stage: &Stage, path: &str, office: &Office) -> Result<()> {
         println!("{} done so far; the operator sets the barrier", jobs_of(office));
         barrier.set().await?;
         office.phase.fetch_add(1, Ordering::SeqCst);
-        // A job that had begun goes on.
+        // Jobs that have begun continue.
         office.working.subscribe().wait_for(|working| *working == 0).await?;
-        println!("no job is under way; the operator maintains");
+        println!("no job is under way; the maintenance begins");
         tokio::time::sleep(MAINTENANCE).await;
         println!("the operator removes the barrier");
         office.phase.fetch_add(1, Ordering::SeqCst);

@@ -23,7 +23,7 @@ struct Options {
     /// The path of the configuration
     #[arg(long, default_value = "/examples/cache", value_parser = recipes_examples::path)]
     path: String,
-    /// Be one service with this name on a real ensemble, until Ctrl-C [default: play a scenario]
+    /// Run as one service with this name on a real ensemble, until Ctrl-C [default: play a scenario]
     #[arg(long, value_name = "NAME", value_parser = recipes_examples::name(), conflicts_with = "set")]
     id: Option<String>,
     /// Change a setting for all services on a real ensemble
@@ -64,7 +64,7 @@ async fn play(options: Options) -> Result<()> {
     }
 }
 
-/// One service in a process of its own.
+/// Runs one service in a process of its own.
 async fn serve(stage: &Stage, path: &str, id: &str) -> Result<()> {
     println!("{id}: connecting to {stage}");
     let client = stage.connect().await?;
@@ -91,7 +91,7 @@ struct Known {
     comparisons: usize,
 }
 
-/// Prints what differs, and applies it.
+/// Prints each change, and applies it.
 async fn follow(cache: Cache<String>, id: String, known: watch::Sender<Known>) -> Result<()> {
     let mut changes = cache.changes();
     let name = |node: &Node<String>| node.path().strip_prefix(cache.path())?.strip_prefix('/').map(str::to_owned);
@@ -107,7 +107,7 @@ async fn follow(cache: Cache<String>, id: String, known: watch::Sender<Known>) -
                     known.send_modify(|known| drop(known.settings.insert(name, value(&node))));
                 }
             }
-            Change::Changed { old, new } => {
+            Change::Updated { old, new } => {
                 if let Some(name) = name(&new) {
                     println!("{id:>8}: {name}: {} -> {}", value(&old), value(&new));
                     known.send_modify(|known| drop(known.settings.insert(name, value(&new))));
@@ -120,7 +120,7 @@ async fn follow(cache: Cache<String>, id: String, known: watch::Sender<Known>) -
                 }
             }
             Change::Synced => {
-                println!("{id:>8}: that was all: everything is compared with the servers");
+                println!("{id:>8}: that was all: everything was compared with the servers");
                 known.send_modify(|known| known.comparisons += 1);
             }
             Change::Lagged(now) => {
@@ -135,7 +135,7 @@ async fn follow(cache: Cache<String>, id: String, known: watch::Sender<Known>) -
     Err(format!("{id}: the client was closed").into())
 }
 
-/// Sets a setting, which need not exist.
+/// Sets a setting, which need not exist yet.
 async fn set(client: &Client, path: &str, name: &str, value: &str) -> Result<()> {
     let path = format!("{path}/{name}");
     let (above, _) = path.rsplit_once('/').unwrap_or_default();
@@ -159,7 +159,7 @@ impl Service {
         let cache = until(Cache::tree(&client, path).decode(Utf8).start()).await??;
         let (sender, mut known) = watch::channel(Known::default());
         let following = stage.spawn(&client, follow(cache, id.to_owned(), sender));
-        // It ends with the client, after the scenario; what it has not applied is told by `has`.
+        // The task ends with the client, after the scenario; `has` finds out what it did not apply.
         tokio::spawn(following);
         until(known.changed()).await??;
         Ok(Service { client, known })
@@ -193,7 +193,7 @@ impl Operator {
     }
 }
 
-/// Settings change; then one service is cut off while they change.
+/// Changes settings; then cuts one service off while they change.
 async fn scenario(stage: &Stage, path: &str) -> Result<()> {
     println!("A configuration at {path}, on {stage}\n");
     let mut operator = Operator { client: stage.connect().await?, path: path.to_owned(), settings: Settings::new() };
@@ -225,7 +225,7 @@ async fn both_have(api: &mut Service, worker: &mut Service, operator: &Operator)
     worker.has(&operator.settings).await
 }
 
-/// The api is cut off while the operator edits, and then told what differs.
+/// Cuts the api off while the operator edits; reconnected, the api receives what differs.
 async fn outage(
     server: &TestingServer,
     api: &mut Service,

@@ -21,7 +21,7 @@ struct Options {
     /// The path of the group
     #[arg(long, default_value = "/examples/group-member", value_parser = recipes_examples::path)]
     path: String,
-    /// Be one service with this name on a real ensemble, until Ctrl-C [default: play a scenario]
+    /// Run as one service with this name on a real ensemble, until Ctrl-C [default: play a scenario]
     #[arg(long, value_name = "NAME", value_parser = recipes_examples::name())]
     id: Option<String>,
     /// With --id: the address that the others see
@@ -52,7 +52,7 @@ async fn play(options: Options) -> Result<()> {
     }
 }
 
-/// One service in a process of its own.
+/// Runs one service in a process of its own.
 async fn serve(stage: &Stage, path: &str, id: &str, address: &str) -> Result<()> {
     println!("{id}: connecting to {stage}");
     let client = stage.connect().await?;
@@ -73,8 +73,8 @@ fn tell(id: &str, change: &Change) {
     match change {
         Change::Joined { id: other, data } => println!("{id:>6}: {other} has joined, at {}", text(data)),
         Change::Left { id: other, .. } => println!("{id:>6}: {other} has left"),
-        Change::Changed { id: other, new, .. } => println!("{id:>6}: {other} is at {} now", text(new)),
-        Change::Synced => println!("{id:>6}: that was all that I have missed"),
+        Change::Updated { id: other, new, .. } => println!("{id:>6}: {other} is at {} now", text(new)),
+        Change::Synced => println!("{id:>6}: that was everything I had missed"),
         Change::Lagged(members) => println!("{id:>6}: too many changes; now there are {}", with_addresses(members)),
         Change::Failed(error) => println!("{id:>6}: {error}"),
         other => println!("{id:>6}: {other:?}"),
@@ -96,7 +96,7 @@ struct Service {
     client: Client,
     member: GroupMember,
     changes: Changes,
-    /// The members, by the changes that were read so far.
+    /// The members, according to the changes that were read so far.
     seen: Members,
 }
 
@@ -125,10 +125,10 @@ impl Service {
     }
 }
 
-/// Applies a change to the members before it.
+/// Applies a change to the members.
 fn apply(change: Change, members: &mut Members) {
     match change {
-        Change::Joined { id, data } | Change::Changed { id, new: data, .. } => drop(members.insert(id, data)),
+        Change::Joined { id, data } | Change::Updated { id, new: data, .. } => drop(members.insert(id, data)),
         Change::Left { id, .. } => drop(members.remove(&id)),
         Change::Lagged(now) => *members = now,
         _ => {}
@@ -140,7 +140,7 @@ const BOB: (&str, &str) = ("bob", "10.0.0.2:80");
 const CAROL: (&str, &str) = ("carol", "10.0.0.3:80");
 const BOB_LATER: (&str, &str) = ("bob", "10.0.0.4:80");
 
-/// Three join, one leaves, one fails and comes back, and the first one comes back with another address.
+/// Three join, one leaves, one fails and comes back, and the one that left comes back with another address.
 async fn scenario(stage: &Stage, path: &str) -> Result<()> {
     println!("A group at {path}, on {stage}\n");
     let mut alice = Service::join(stage, path, ALICE.0, ALICE.1).await?;
@@ -180,7 +180,7 @@ async fn freeze(server: &TestingServer, alice: &mut Service, mut carol: Service)
     Ok(carol)
 }
 
-/// A real client cannot be stopped from here; `--id` shows it with `kill -STOP`. Its end is seen at once.
+/// Closes carol's client and starts her again. A real client cannot be stopped from here; `--id` shows that case.
 async fn restart(stage: &Stage, path: &str, alice: &mut Service, carol: Service) -> Result<Service> {
     println!("\n       carol's client closes, which ends her session; she has not left.");
     carol.client.close().await?;

@@ -1,4 +1,4 @@
-//! What a service tells a load balancer and its operators about itself, over HTTP.
+//! What a service reports about itself to a load balancer and its operators, over HTTP.
 //!
 //! The service takes part in an election and is a member of a group. Its page is JSON, with status 200 while it is
 //! connected, else 503. In memory its connection is lost for a moment; `--serve` goes on until it is asked to end:
@@ -22,7 +22,7 @@ use zookeeper_recipes::Client;
 use zookeeper_recipes::group_member::GroupMember;
 use zookeeper_recipes::leader_latch::LeaderLatch;
 
-/// What a service tells a load balancer and its operators about itself, over HTTP.
+/// What a service reports about itself to a load balancer and its operators, over HTTP.
 #[derive(Parser, Debug)]
 #[command(name = "health_page")]
 struct Options {
@@ -31,7 +31,7 @@ struct Options {
     /// The path of the election and of the group
     #[arg(long, default_value = "/examples/health", value_parser = recipes_examples::path)]
     path: String,
-    /// Where the page is served; port 0 is any that is free
+    /// Where the page is served; port 0 selects a free one
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:0")]
     listen: SocketAddr,
     /// Go on until Ctrl-C
@@ -87,7 +87,7 @@ async fn scenario(stage: &Stage, path: &str, listener: TcpListener, for_ever: bo
     Ok(())
 }
 
-/// A service, with what its page tells about.
+/// A service, with everything that its page reports.
 struct Service {
     client: Client,
     latch: LeaderLatch,
@@ -103,9 +103,9 @@ impl Service {
         Ok(Service { client, latch, member })
     }
 
-    /// Returns the status of the page, and the page. Neither takes a request to ZooKeeper, nor waits.
+    /// Returns the status of the page, and the page. Sends no request to ZooKeeper and does not wait.
     fn health(&self) -> (u16, Value) {
-        // Not whether it leads: one that waits for the leadership is as well as the leader.
+        // Whether it leads does not count: a service that waits for the leadership is healthy, too.
         let status = if self.client.connection_state().is_connected() { 200 } else { 503 };
         let page = json!({
             "connection": self.client.connection_state(),
@@ -133,7 +133,7 @@ async fn serve(listener: TcpListener, service: Arc<Service>) -> Result<()> {
         let (connection, _) = listener.accept().await?;
         let service = Arc::clone(&service);
         tokio::spawn(async move {
-            // A visitor that is slow or gone is no matter of the service.
+            // The service ignores visitors that are slow or gone.
             let _ = tokio::time::timeout(PATIENCE, answer(connection, &service)).await;
         });
     }
@@ -163,7 +163,7 @@ async fn answer(mut connection: TcpStream, service: &Service) -> Result<()> {
     Ok(())
 }
 
-/// Asks for the page, as a load balancer does, until it has this status. Prints the page.
+/// Requests the page, as a load balancer does, until it has this status. Prints what it reports.
 async fn status_becomes(address: SocketAddr, status: u16) -> Result<u16> {
     loop {
         let mut connection = TcpStream::connect(address).await?;
@@ -171,7 +171,7 @@ async fn status_becomes(address: SocketAddr, status: u16) -> Result<u16> {
         connection.write_all(request.as_bytes()).await?;
         let mut answer = String::new();
         connection.read_to_string(&mut answer).await?;
-        let (head, page) = answer.split_once("\r\n\r\n").ok_or("an answer without an end of its head")?;
+        let (head, page) = answer.split_once("\r\n\r\n").ok_or("the answer has no end of its head")?;
         if head.starts_with(&format!("HTTP/1.1 {status} ")) {
             let page: Value = serde_json::from_str(page)?;
             let (connection, election) = (&page["connection"], &page["election"]["status"]);

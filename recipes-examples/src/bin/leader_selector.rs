@@ -25,7 +25,7 @@ struct Options {
     /// The path of the election
     #[arg(long, default_value = "/examples/leader-selector", value_parser = recipes_examples::path)]
     path: String,
-    /// Be one participant with this name on a real ensemble, until Ctrl-C [default: play a scenario]
+    /// Run as one participant with this name on a real ensemble, until Ctrl-C [default: play a scenario]
     #[arg(long, value_name = "NAME", value_parser = recipes_examples::name())]
     id: Option<String>,
 }
@@ -53,7 +53,7 @@ async fn play(options: Options) -> Result<()> {
     }
 }
 
-/// One participant in a process of its own.
+/// Runs one participant in a process of its own.
 async fn participate(stage: &Stage, path: &str, id: &str) -> Result<()> {
     println!("{id}: connecting to {stage}");
     let client = stage.connect().await?;
@@ -117,11 +117,11 @@ async fn scenario(stage: &Stage, path: &str) -> Result<()> {
     }
     let last_term = rotation(&selectors, &mut scenes).await?;
     println!("\n       All participants leave; the leader finishes its term first.");
-    // The term ends after all of them were told to leave: none of the others may lead after it.
+    // The term ends after all of them were asked to leave: none of the others may lead after it.
     let leave = join_all(selectors.iter().map(LeaderSelector::close));
     let (left, ()) = join(leave, async { drop(last_term) }).await;
     left.into_iter().collect::<Result<(), _>>()?;
-    // The end of the last term.
+    // Prints the end of the last term.
     while let Ok(scene) = scenes.try_recv() {
         scene.tell();
     }
@@ -163,8 +163,8 @@ async fn has_entered(selector: &LeaderSelector, id: &str) -> Result<()> {
     Ok(())
 }
 
-/// All lead twice, in the order in which they entered, with growing tokens. Returns what keeps the last term from its
-/// end.
+/// Waits until all have led twice, in the order in which they entered and with growing tokens. Returns a sender that
+/// keeps the last term from ending.
 async fn rotation(
     selectors: &[LeaderSelector],
     scenes: &mut mpsc::UnboundedReceiver<Scene>,
@@ -183,7 +183,7 @@ async fn rotation(
                 if terms.len() == TURNS_EACH * NAMES.len() {
                     break end;
                 }
-                // The term lasts until the leader before has entered again, however long that takes.
+                // The term lasts until the previous leader has entered again, however long that takes.
                 for (selector, id) in selectors.iter().zip(NAMES) {
                     until(has_entered(selector, id)).await??;
                 }
@@ -198,7 +198,7 @@ async fn rotation(
     Ok(last_term)
 }
 
-/// A leader that would lead for ever is told to stop, and has time to clean up; then the next one leads.
+/// Interrupts a leader that would lead for ever. It has time to clean up; then the next one leads.
 async fn interruption(stage: &Stage, path: &str) -> Result<()> {
     println!("\n       dave leads until he is interrupted.");
     let client = stage.connect().await?;
@@ -233,7 +233,7 @@ async fn interruption(stage: &Stage, path: &str) -> Result<()> {
     let outcome = until(outcomes.next()).await?.ok_or("dave's selector has ended")?;
     println!("  dave's term has ended: {}", outcome.end);
     if !matches!(outcome.end, TermEnd::Interrupted) {
-        return Err("the term did not end by the interruption".into());
+        return Err("the term did not end because of the interruption".into());
     }
     if !until(leads.recv()).await?.ok_or("erin's selector has ended")? {
         return Err("erin led before dave had cleaned up".into());

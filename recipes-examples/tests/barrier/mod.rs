@@ -10,9 +10,9 @@ async fn plays_its_scenario() {
     told.in_order(&[
         "4 workers and a barrier",
         "the operator sets the barrier",
-        "no job is under way; the operator maintains",
+        "no job is under way; the maintenance begins",
         "the operator removes the barrier",
-        "no job is under way; the operator maintains",
+        "no job is under way; the maintenance begins",
         " 0 of them during 2 maintenances.",
         "Done.",
     ]);

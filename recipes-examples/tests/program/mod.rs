@@ -67,7 +67,7 @@ impl Program {
 
     pub fn signal(&self, signal: Signal) {
         let pid = self.child.id().and_then(|id| Pid::from_raw(id.cast_signed())).expect("it runs");
-        kill_process(pid, signal).expect("it can be told");
+        kill_process(pid, signal).expect("the signal is sent");
     }
 
     /// Waits until the program ends with this status; each line of its output has a time stamp.
@@ -98,18 +98,18 @@ impl Program {
 }
 
 impl Told {
-    /// All of these were printed, in this order.
+    /// Asserts that all of these were printed, in this order.
     pub fn in_order(&self, texts: &[&str]) {
         let mut rest = self.out.as_str();
         for text in texts {
             let Some(at) = rest.find(text) else {
-                panic!("{text:?} is missing, or not in its place:\n{}", self.out);
+                panic!("{text:?} is missing, or out of order:\n{}", self.out);
             };
             rest = &rest[at + text.len()..];
         }
     }
 
-    /// All that was printed.
+    /// Returns all that was printed.
     pub fn out(&self) -> &str {
         &self.out
     }
@@ -118,12 +118,12 @@ impl Told {
         assert!(!self.out.contains(text), "{text:?} was printed:\n{}", self.out);
     }
 
-    /// Nothing was printed on the standard error.
+    /// Asserts that nothing was printed on the standard error.
     pub fn complains_of_nothing(&self) {
         assert_eq!(self.err, "");
     }
 
-    /// Each line that is not empty starts with a time, as in ` 12.345 s  `, and the times never decrease.
+    /// Asserts that each non-empty line starts with a time, as in ` 12.345 s  `, and that the times never decrease.
     fn has_time_stamps(&self) {
         let mut last = 0.0;
         for line in self.out.lines().filter(|line| !line.is_empty()) {
@@ -134,7 +134,7 @@ impl Told {
         }
     }
 
-    /// This was printed on the standard error.
+    /// Asserts that this was printed on the standard error.
     pub fn complains(&self, text: &str) {
         assert!(self.err.contains(text), "{text:?} is missing:\n{}", self.err);
     }

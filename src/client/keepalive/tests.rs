@@ -36,7 +36,7 @@ impl io::Write for Sink {
 
 impl Log {
     fn capture() -> Log {
-        // Of a single subscriber tracing asks only the thread that comes to a log statement first.
+        // With a single subscriber, tracing asks only the thread that reaches a log statement first.
         static OTHER: LazyLock<tracing::Dispatch> = LazyLock::new(|| tracing::Dispatch::new(NoSubscriber::default()));
         LazyLock::force(&OTHER);
         let bytes = Arc::new(Mutex::default());
@@ -57,7 +57,7 @@ fn secs(seconds: u64) -> Duration {
 }
 
 async fn connect(server: &TestingServer) -> Client {
-    let builder = Client::builder_for(server).session_timeout(secs(10)).min_session_timeout(secs(8));
+    let builder = Client::builder_for_testing(server).session_timeout(secs(10)).min_session_timeout(secs(8));
     builder.connect().await.expect("a session")
 }
 
@@ -81,35 +81,35 @@ async fn a_grant_below_the_smallest_that_the_client_was_told_is_one_warning_for_
     }
     assert_eq!(warnings(), [""; 0], "ten seconds were granted");
 
-    server.grant(secs(6)..=secs(6));
+    server.grant_timeouts(secs(6)..=secs(6));
     for _ in 0..3 {
         reconnect(&server, &client).await;
     }
-    let told = warnings();
+    let warned = warnings();
     let session = format!("{:#x}", client.session_id().expect("a session"));
-    assert_eq!(told.len(), 1, "{told:#?}");
+    assert_eq!(warned.len(), 1, "{warned:#?}");
     for part in [" WARN ", &session, "timeout=6s", "min_session_timeout=8s"] {
-        assert!(told[0].contains(part), "{part}: {}", told[0]);
+        assert!(warned[0].contains(part), "{part}: {}", warned[0]);
     }
 
-    server.grant(secs(5)..=secs(5));
+    server.grant_timeouts(secs(5)..=secs(5));
     reconnect(&server, &client).await;
-    server.grant(secs(7)..=secs(7));
+    server.grant_timeouts(secs(7)..=secs(7));
     reconnect(&server, &client).await;
-    let told = warnings();
-    assert_eq!(told.len(), 2, "less still is news, more is not: {told:#?}");
-    assert!(told[1].contains("timeout=5s"), "{}", told[1]);
+    let warned = warnings();
+    assert_eq!(warned.len(), 2, "a smaller grant is a new warning, a larger one is not: {warned:#?}");
+    assert!(warned[1].contains("timeout=5s"), "{}", warned[1]);
 
     let before = client.session_id();
     server.expire_session(&client);
     server.until(|| client.session_id().is_some_and(|now| Some(now) != before)).await;
     server.until(|| client.connection_state() == ConnectionState::Reconnected).await;
-    let told = warnings();
-    assert_eq!(told.len(), 3, "the next session: {told:#?}");
-    assert!(told[2].contains("timeout=7s"), "{}", told[2]);
+    let warned = warnings();
+    assert_eq!(warned.len(), 3, "the next session: {warned:#?}");
+    assert!(warned[2].contains("timeout=7s"), "{}", warned[2]);
 }
 
-/// As by a server that is overloaded: the connection stays.
+/// An overloaded server refuses a heartbeat like this: the connection stays.
 #[tokio::test(start_paused = true)]
 async fn a_confirmation_that_is_refused_is_asked_for_again_also_without_a_user() {
     let server = TestingServer::start();
@@ -133,7 +133,7 @@ async fn a_lease_that_ends_before_the_confirmation_leaves_that_to_be_waited_for(
     let mut keepalive = Keepalive::new(client.core(), &session, futures::stream::pending().boxed());
     let _in_use = client.core().keep_alive();
     keepalive.act(client.core().clock.now());
-    assert!(keepalive.armed);
+    assert!(keepalive.must_report_lapse);
     keepalive.await_confirmation();
     let over = session.lease().deadline();
     keepalive.act(over);
@@ -146,7 +146,7 @@ async fn a_lease_that_ends_before_the_confirmation_leaves_that_to_be_waited_for(
 async fn the_second_heartbeat_after_a_pause_puts_off_no_other() {
     let server = TestingServer::start();
     for (timeout, tick) in [(secs(40), secs(2)), (secs(10), secs(2)), (secs(4), secs(1))] {
-        let client = Client::builder_for(&server).session_timeout(timeout).connect().await.expect("a session");
+        let client = Client::builder_for_testing(&server).session_timeout(timeout).connect().await.expect("a session");
         let session = client.core().connected_session().await.expect("a session");
         let mut keepalive = Keepalive::new(client.core(), &session, futures::stream::pending().boxed());
         let _in_use = client.core().keep_alive();

@@ -1,4 +1,4 @@
-//! The lease against a wire that a test plays.
+//! Tests of the lease. They play the part of the wire.
 
 use super::*;
 
@@ -167,18 +167,18 @@ fn a_request_to_reconnect_leaves_the_smallest_timeout_where_that_is_known() {
 #[test]
 fn a_smallest_timeout_that_a_server_has_gone_below_counts_no_more_in_that_session() {
     let start = Clock::Machine.now() + Duration::from_secs(1_000_000);
-    let told = LeaseOptions { least_timeout: Some(secs(7.0)), ..OPTIONS };
+    let options = LeaseOptions { least_timeout: Some(secs(7.0)), ..OPTIONS };
     // Two ticks, and a tick is at most a quarter of the six seconds.
     let two_ticks = secs(3.0).mul_f64(0.999);
-    let first = opened(told, start, secs(6.0));
+    let first = opened(options, start, secs(6.0));
     lost(&first, start + secs(1.0));
     first.connecting(start + secs(1.5));
     assert_eq!(first.deadline(), start + secs(1.5) + two_ticks, "by the first connection");
 
-    let later = opened(told, start, T);
+    let later = opened(options, start, T);
     lost(&later, start + secs(1.0));
     later.connecting(start + secs(1.5));
-    assert_eq!(later.deadline(), start + secs(1.5) + secs(7.0).mul_f64(0.999), "nothing speaks against it yet");
+    assert_eq!(later.deadline(), start + secs(1.5) + secs(7.0).mul_f64(0.999), "no grant was below the option yet");
     later.connected(secs(6.0));
     answered(&later, start + secs(2.0), Proof::Quorum);
     lost(&later, start + secs(2.5));
@@ -188,7 +188,7 @@ fn a_smallest_timeout_that_a_server_has_gone_below_counts_no_more_in_that_sessio
     answered(&later, start + secs(3.5), Proof::Quorum);
     lost(&later, start + secs(4.0));
     later.connecting(start + secs(4.0));
-    assert_eq!(later.deadline(), start + secs(4.0) + two_ticks, "also after one that granted more");
+    assert_eq!(later.deadline(), start + secs(4.0) + two_ticks, "even after one that granted more");
 }
 
 #[test]
@@ -268,7 +268,7 @@ fn a_request_to_reconnect_that_was_given_up_counts_over_a_further_loss() {
 
 #[test]
 fn a_session_that_may_have_moved_is_granted_however_little_a_server_grants() {
-    // Far longer than the test takes, and still less than a tick.
+    // Far longer than the test takes, but less than a tick.
     let options = LeaseOptions { least_timeout: Some(secs(90.0)), tick: secs(120.0), ..OPTIONS };
     let lease = reconnected_at_the_second_attempt(options, Clock::Machine.now() - secs(3.0), secs(600.0));
     let proven = Clock::Machine.now();

@@ -24,7 +24,7 @@ impl Spread {
     }
 }
 
-/// Returns the longest `Duration` for a value that exceeds it.
+/// Converts seconds; a value that is too large becomes the longest `Duration`.
 fn seconds(seconds: f64) -> Duration {
     Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
 }
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_has_begun_starts_anew() {
+    fn a_run_that_has_begun_starts_again() {
         let begun = ExponentialBackoff { current_interval: Duration::from_secs(60), ..settings() };
         assert_eq!(millis(&RetryPolicy::try_from(begun).expect("valid"), 0, 0.5), Some(200));
     }

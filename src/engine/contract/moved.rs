@@ -1,4 +1,4 @@
-//! A session that another connection has resumed, at another server, while its client keeps the old connection.
+//! A session that another connection has resumed at another server, while its client keeps the old connection.
 
 use std::any::Any;
 
@@ -6,19 +6,19 @@ use futures::future::{BoxFuture, FutureExt};
 
 use super::scene::{Scene, TIMEOUT, create_as, memory, soon, until};
 use crate::engine::Error;
-use crate::testing::ensemble::{Happening, MemoryEnsemble, Options};
+use crate::testing::ensemble::{MemoryEnsemble, Options, RecordKind};
 use crate::util::clock::Clock;
 use crate::util::znode::{Acl, CreateMode};
 
-/// An ensemble of several servers, of which the sessions of the scene know one.
+/// An ensemble of several servers; the sessions of the scene know only one of them.
 pub(super) struct Servers {
     scene: Scene,
     elsewhere: Box<dyn Elsewhere>,
 }
 
-/// Moves sessions, and sees where their clients connect.
+/// Moves sessions, and counts the connections of their clients.
 trait Elsewhere: Send + Sync {
-    /// Resumes a session on a connection of its own to another server. Returns what keeps that connection open.
+    /// Resumes a session on a separate connection to another server. Returns a guard that keeps that connection open.
     fn take_over(&self, session: i64) -> BoxFuture<'_, Box<dyn Any + Send>>;
 
     /// Returns how many connections the clients have made so far.
@@ -35,14 +35,14 @@ impl Elsewhere for MemoryEnsemble {
     }
 
     fn connections(&self) -> u64 {
-        self.log().iter().filter(|record| record.what == Happening::Connected).count() as u64
+        self.log().iter().filter(|record| record.what == RecordKind::Connected).count() as u64
     }
 }
 
 /// Two followers.
 #[cfg(feature = "integration")]
 struct Followers {
-    /// Before the one that the sessions know.
+    /// In front of the follower that the sessions know.
     proxy: crate::support::Proxy,
     other: std::net::SocketAddr,
 }
@@ -70,7 +70,7 @@ impl Servers {
     pub(super) async fn on_real_servers() -> Servers {
         use crate::support::{Ensemble, Proxy, unique_path};
         let servers = Ensemble::shared().await;
-        // The servers in memory are followers, too: their leader serves no clients.
+        // Only followers, like the servers in memory: their leader serves no clients.
         let followers = servers.followers().await;
         let proxy = Proxy::start(servers.member(followers[0]).addr()).await;
         let other = servers.member(followers[1]).addr();
@@ -99,7 +99,7 @@ pub(super) async fn the_old_connection_of_a_session_that_has_moved_writes_nothin
     let (synced, found) = (other.sync("/"), other.exists(&path));
     assert_eq!(soon(synced).await, Ok(()));
     assert_eq!(soon(found).await, Ok(None));
-    // Its client takes the session back.
+    // The client takes its session back.
     until(|| async { session.exists("/").await.is_ok() }).await;
     assert_eq!(servers.elsewhere.connections(), before + 1);
     create_as(&session, &path, CreateMode::Ephemeral).await;
@@ -115,5 +115,5 @@ pub(super) async fn the_old_connection_of_a_session_that_has_moved_can_still_clo
     let (synced, found) = (other.sync("/"), other.exists(&path));
     assert_eq!(soon(synced).await, Ok(()));
     assert_eq!(soon(found).await, Ok(None));
-    assert_eq!(servers.elsewhere.connections(), before, "on a new connection any session can be closed");
+    assert_eq!(servers.elsewhere.connections(), before, "a new connection could close any session");
 }

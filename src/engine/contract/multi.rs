@@ -56,11 +56,11 @@ pub(super) async fn a_transaction_sees_its_own_earlier_steps(scene: &Scene) {
         created(&format!("{last}0000000002")),
     ];
     assert_eq!(results, expected);
-    assert_eq!((set.version, set.num_children, set.mzxid), (1, 1, set.czxid), "as it was at that step");
+    assert_eq!((set.version, set.num_children, set.mzxid), (1, 1, set.czxid), "the stat at that step");
     let (data, stat) = session.get_data(&parent).await.unwrap();
     assert_eq!((data.as_slice(), stat.num_children, stat.cversion), (&b"set"[..], 2, 4));
     let numbered = session.exists(&format!("{last}0000000001")).await.unwrap().unwrap();
-    assert_eq!((numbered.czxid, numbered.ephemeral_owner), (stat.czxid, session.id()), "one transaction, one number");
+    assert_eq!((numbered.czxid, numbered.ephemeral_owner), (stat.czxid, session.id()), "one transaction, one zxid");
 }
 
 pub(super) async fn a_refused_transaction_changes_nothing(scene: &Scene) {
@@ -78,13 +78,13 @@ pub(super) async fn a_refused_transaction_changes_nothing(scene: &Scene) {
             op_check(&scene.path("no"), None),
         ])
         .await;
-    assert_eq!(outcome, refused(3, Error::BadVersion), "the first step that fails counts");
+    assert_eq!(outcome, refused(3, Error::BadVersion), "the first step that fails is reported");
     assert_eq!(session.get_data(&a).await.unwrap(), before);
     assert_eq!(session.exists(&b).await, Ok(None));
     assert_eq!(session.exists(&scene.path("")).await.unwrap(), root);
     let (named, _) =
         session.create(&scene.path("n-"), b"", CreateMode::PersistentSequential, &[Acl::anyone_all()]).await.unwrap();
-    assert_eq!(named, scene.path("n-0000000001"), "numbers are not used up by what did not happen");
+    assert_eq!(named, scene.path("n-0000000001"), "a refused transaction uses up no numbers");
 }
 
 pub(super) async fn each_step_can_refuse(scene: &Scene) {

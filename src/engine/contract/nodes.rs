@@ -59,7 +59,7 @@ pub(super) async fn what_keeps_a_node_from_being_created(scene: &Scene) {
     assert_eq!(
         create_with(scene.path("no/node"), vec![nobody]).await,
         Err(Error::InvalidAcl),
-        "the ACL is looked at before the parent"
+        "the ACL is checked before the parent"
     );
     assert_eq!(create_with(path.clone(), anyone()).await, Ok(()));
     assert_eq!(create_with(path, anyone()).await, Err(Error::NodeExists));
@@ -98,7 +98,7 @@ pub(super) async fn paths_are_checked_before_anything_is_sent(scene: &Scene) {
         let path = scene.path(name);
         let created = session.create(&path, b"", CreateMode::Persistent, &anyone()).await;
         let refused = Error::BadArguments("the server refused the arguments".to_owned());
-        assert_eq!(created.map(drop), Err(refused), "{path}: by the server");
+        assert_eq!(created.map(drop), Err(refused), "{path}: the server refuses it");
         assert_eq!(session.exists(&path).await, Ok(None));
     }
     assert_eq!(session.delete("/", None).await, Err(Error::BadArguments("can not delete root node".to_owned())));
@@ -141,10 +141,10 @@ pub(super) async fn what_keeps_a_node_from_being_deleted(scene: &Scene) {
     assert_eq!(session.delete(&child, None).await, Err(Error::NoNode));
     create(&session, &path).await;
     create(&session, &child).await;
-    assert_eq!(session.delete(&path, Some(1)).await, Err(Error::BadVersion), "looked at first");
+    assert_eq!(session.delete(&path, Some(1)).await, Err(Error::BadVersion), "the version is checked first");
     assert_eq!(session.delete(&path, Some(0)).await, Err(Error::NotEmpty));
     assert_eq!(session.delete(&child, Some(0)).await, Ok(()));
-    assert_eq!(session.delete(&path, Some(-1)).await, Ok(()), "-1 is any version");
+    assert_eq!(session.delete(&path, Some(-1)).await, Ok(()), "-1 means any version");
     assert_eq!(session.exists(&path).await, Ok(None));
 }
 
@@ -169,7 +169,7 @@ pub(super) async fn what_is_not_there_cannot_be_read(scene: &Scene) {
     assert_eq!(session.exists(&path).await, Ok(None));
     assert_eq!(session.get_data(&path).await, Err(Error::NoNode));
     assert_eq!(session.list_children(&path).await, Err(Error::NoNode));
-    assert_eq!(session.sync(&path).await, Ok(()), "a sync does not look at the path");
+    assert_eq!(session.sync(&path).await, Ok(()), "a sync does not check the path");
 }
 
 pub(super) async fn of_many_reads_each_is_answered_by_itself(scene: &Scene) {
@@ -178,7 +178,7 @@ pub(super) async fn of_many_reads_each_is_answered_by_itself(scene: &Scene) {
     let data = vec![7; 100_000];
     let rights = Acl::new(Permissions::ADMIN, "world", "anyone");
     let create = async |path: &String, data: &[u8], acl: &[Acl]| {
-        session.create(path, data, CreateMode::Persistent, acl).await.expect("it is free").1
+        session.create(path, data, CreateMode::Persistent, acl).await.expect("created").1
     };
     let first = create(&full, &data, &anyone()).await;
     let second = create(&empty, b"", &anyone()).await;
@@ -224,7 +224,7 @@ pub(super) async fn an_acl_is_read_and_hides_hashes(scene: &Scene) {
     let administers = vec![digest(all, "me:hash"), world(Permissions::ADMIN)];
     let twice = [administers.clone(), administers.clone()].concat();
     let stat = create(&shown, twice).await;
-    assert_eq!(session.get_acl(&shown).await, Ok((administers, stat)), "though it cannot be read, and each entry once");
+    assert_eq!(session.get_acl(&shown).await, Ok((administers, stat)), "even if it is unreadable, each entry once");
     create(&closed, vec![digest(all, "me:hash"), world(Permissions::WRITE)]).await;
     assert_eq!(session.get_acl(&closed).await, Err(Error::NoAuth));
 }
@@ -243,7 +243,7 @@ pub(super) async fn what_is_not_granted_is_refused(scene: &Scene) {
     assert_eq!(session.set_data(&path, b"", Some(9)).await, Err(Error::NoAuth));
     assert_eq!(session.watch_data(&path).await.map(drop), Err(Error::NoAuth));
     let child = format!("{path}/child");
-    assert_eq!(session.delete(&child, None).await, Err(Error::NoAuth), "before it is looked for");
+    assert_eq!(session.delete(&child, None).await, Err(Error::NoAuth), "before the node is looked up");
     create(&session, &child).await;
     assert_eq!(session.delete(&child, None).await, Err(Error::NoAuth));
     let check = Op::Check { path, version: None };
@@ -256,7 +256,7 @@ pub(super) async fn what_is_not_granted_is_refused(scene: &Scene) {
     let child = format!("{sealed}/child");
     let created = session.create(&child, b"", CreateMode::Persistent, &anyone()).await;
     assert_eq!(created.map(drop), Err(Error::NoAuth));
-    assert_eq!(session.delete(&sealed, None).await, Ok(()), "that is up to its parent");
+    assert_eq!(session.delete(&sealed, None).await, Ok(()), "only the parent's ACL counts");
 }
 
 pub(super) async fn a_spent_container_is_removed_and_an_unused_one_is_not(scene: &Scene) {
@@ -319,7 +319,7 @@ pub(super) async fn a_request_too_large_costs_the_connection_and_not_the_session
     let session = &opened.session;
     let path = scene.path("node");
     create_as(session, &path, CreateMode::Ephemeral).await;
-    // header 8, path with its length, length of the data, version 4
+    // The header takes 8 bytes; the lengths of path and data and the version take 4 each.
     let rest = 8 + 4 + path.len() + 4 + 4;
     let most = vec![0; 0xf_ffff - rest];
     assert!(session.set_data(&path, &most, None).await.is_ok());
@@ -331,8 +331,8 @@ pub(super) async fn a_request_too_large_costs_the_connection_and_not_the_session
     until(|| async { session.exists(&path).await.is_ok_and(|found| found.is_some()) }).await;
 }
 
-/// A server limits what it reads, not what it answers; Java clients have a limit of their own, the client crate has
-/// none.
+/// Servers limit the length of requests, not of their answers. Java clients have a limit of their own; the client
+/// crate has none.
 pub(super) async fn a_listing_is_told_however_long_it_is(scene: &Scene) {
     let mut opened = scene.open().await;
     let session = &opened.session;
@@ -346,10 +346,10 @@ pub(super) async fn a_listing_is_told_however_long_it_is(scene: &Scene) {
     }
     let (names, stat) = soon(session.list_children(&dir)).await.unwrap();
     assert_eq!((names.len(), stat.num_children), (10_000, 10_000));
-    assert!(names.iter().map(String::len).sum::<usize>() > 2 * 0xf_ffff, "more than a request may have");
+    assert!(names.iter().map(String::len).sum::<usize>() > 2 * 0xf_ffff, "longer than a request may be");
     let (names, _, watch) = soon(session.watch_children(&dir)).await.unwrap();
     assert_eq!(names.len(), 10_000);
     session.delete(&child(0), None).await.unwrap();
     assert_eq!(soon(watch).await, crate::engine::Event::NodeChildrenChanged);
-    assert_eq!(opened.events.next().now_or_never(), None, "it costs no connection");
+    assert_eq!(opened.events.next().now_or_never(), None, "the connection stays");
 }

@@ -15,7 +15,7 @@ pub(super) async fn requests_are_carried_out_in_the_order_of_the_calls(scene: &S
     let synced = session.sync(&path);
     let deleted = session.delete(&path, Some(1));
     let after = session.exists(&path);
-    // Awaited backwards: nothing depends on it.
+    // Awaited in reverse: the order of the awaits does not matter.
     assert_eq!(soon(after).await, Ok(None));
     assert_eq!(deleted.await, Ok(()));
     assert_eq!(synced.await, Ok(()));
@@ -35,7 +35,7 @@ pub(super) async fn a_reply_that_nobody_awaits_changes_nothing(scene: &Scene) {
     drop(session.delete(&scene.path("a"), None));
     let (names, _) = session.list_children(&scene.path("")).await.unwrap();
     assert_eq!(names, ["b"]);
-    // A watch whose reply nobody takes is removed; one that is asked for later works.
+    // A watch whose reply is dropped is removed; a later one works.
     drop(session.watch_data(&scene.path("b")));
     let (_, _, watch) = session.watch_data(&scene.path("b")).await.unwrap();
     session.set_data(&scene.path("b"), b"", None).await.unwrap();
@@ -61,7 +61,7 @@ pub(super) async fn the_latest_transaction_is_no_earlier_than_any_that_was_told(
         assert!(session.latest_zxid() >= stat.czxid, "round {round}");
         let before = session.latest_zxid();
         let written = other.set_data(&path, b"", None).await.unwrap();
-        assert!(before < written.mzxid, "of another session");
+        assert!(before < written.mzxid, "another session's write does not count yet");
         session.sync("/").await.unwrap();
         let read = session.exists(&path).await.unwrap().unwrap();
         assert!(session.latest_zxid() >= read.mzxid, "round {round}");

@@ -14,14 +14,14 @@ pub(super) async fn closing_ends_nodes_and_watches(scene: &Scene) {
     let (_, mut of_other) = other.watch_exists(&path).await.unwrap();
     let (_, _, mut own) = session.watch_children(&scene.path("")).await.unwrap();
     let closed = session.close();
-    assert_eq!(session.exists(&path).await, Err(Error::NotConnected), "nothing is handed over any more");
+    assert_eq!(session.exists(&path).await, Err(Error::NotConnected), "no request is accepted any more");
     soon(closed).await;
     assert_eq!(soon(&mut of_other).await, Event::NodeDeleted);
     assert_eq!(other.exists(&path).await, Ok(None));
     let heard = soon(&mut own).await;
     assert!(
         matches!(heard, Event::SessionEnded | Event::NodeChildrenChanged),
-        "the end, or what its own node's end did: {heard:?}"
+        "the session's end, or the deletion of its own node: {heard:?}"
     );
     assert_eq!(soon(opened.events.next()).await, Some(SessionEvent::Closed));
     assert_eq!(soon(opened.events.next()).await, None);

@@ -14,7 +14,7 @@ pub(super) async fn a_data_watch_hears_of_data_and_of_the_end(scene: &Scene) {
     let (_, _, mut watch) = session.watch_data(&path).await.unwrap();
     create(&other, &scene.path("node/child")).await;
     session.sync("/").await.unwrap();
-    assert_eq!(already(&mut watch), None, "children are not its concern");
+    assert_eq!(already(&mut watch), None, "a data watch does not report children");
     other.set_data(&path, b"new", None).await.unwrap();
     assert_eq!(soon(&mut watch).await, Event::NodeDataChanged);
     let (data, _, mut watch) = session.watch_data(&path).await.unwrap();
@@ -48,14 +48,14 @@ pub(super) async fn a_child_watch_hears_of_children_and_of_the_end(scene: &Scene
     assert!(names.is_empty());
     other.set_data(&path, b"new", None).await.unwrap();
     session.sync("/").await.unwrap();
-    assert_eq!(already(&mut watch), None, "data is not its concern");
+    assert_eq!(already(&mut watch), None, "a child watch does not report data");
     create(&other, &child).await;
     assert_eq!(soon(&mut watch).await, Event::NodeChildrenChanged);
     let (_, _, mut watch) = session.watch_children(&path).await.unwrap();
     other.set_data(&child, b"new", None).await.unwrap();
     create(&other, &scene.path("node/child/grandchild")).await;
     session.sync("/").await.unwrap();
-    assert_eq!(already(&mut watch), None, "nor what happens in its children");
+    assert_eq!(already(&mut watch), None, "nor changes to its children");
     other.delete(&scene.path("node/child/grandchild"), None).await.unwrap();
     other.delete(&child, None).await.unwrap();
     assert_eq!(soon(&mut watch).await, Event::NodeChildrenChanged);
@@ -80,7 +80,7 @@ pub(super) async fn a_watch_fires_once_and_for_each_of_its_holders(scene: &Scene
     other.set_data(&path, b"2", None).await.unwrap();
     session.sync("/").await.unwrap();
     for watch in [&mut data, &mut again, &mut exists, &mut children] {
-        assert_eq!(already(watch), None, "it is spent, or not concerned");
+        assert_eq!(already(watch), None, "it has fired, or does not report data");
     }
     let (_, _, mut data) = session.watch_data(&path).await.unwrap();
     other.delete(&path, None).await.unwrap();
@@ -139,7 +139,7 @@ pub(super) async fn a_transaction_fires_once_for_each_path(scene: &Scene) {
     let (_, _, mut data) = session.watch_data(&b).await.unwrap();
     let steps = vec![op_create(&a, CreateMode::Persistent), op_set(&b, None), op_delete(&b, None), op_delete(&a, None)];
     session.multi(steps).await.unwrap();
-    assert_eq!(already(&mut beginning), Some(Event::NodeCreated), "though it is gone by now");
+    assert_eq!(already(&mut beginning), Some(Event::NodeCreated), "even though the node is gone by now");
     assert_eq!(already(&mut parent), Some(Event::NodeChildrenChanged));
     assert_eq!(already(&mut data), Some(Event::NodeDataChanged));
 }
@@ -169,7 +169,7 @@ pub(super) async fn a_dropped_watch_leaves_the_others_alone(scene: &Scene) {
     drop(last);
     session.delete(&path, None).await.unwrap();
     assert_eq!(already(&mut children), Some(Event::NodeDeleted));
-    // One that is asked for just as the last one is dropped must not be taken away with it.
+    // A watch that is requested just as the last one is dropped must not be removed with it.
     create(&session, &path).await;
     for _ in 0..20 {
         let (_, _, dropped) = session.watch_data(&path).await.unwrap();
@@ -181,7 +181,7 @@ pub(super) async fn a_dropped_watch_leaves_the_others_alone(scene: &Scene) {
     }
 }
 
-/// A session that may not read a node gets no event of it (since 3.9.2).
+/// A session that may not read a node gets no events for it (since 3.9.2).
 pub(super) async fn an_event_needs_the_right_to_read(scene: &Scene) {
     let session = scene.session().await;
     let path = scene.path("hidden");
@@ -193,7 +193,7 @@ pub(super) async fn an_event_needs_the_right_to_read(scene: &Scene) {
     assert_eq!(already(&mut parent), Some(Event::NodeChildrenChanged));
 }
 
-/// Returns the events of a persistent watch that have come, below the node of the scenario.
+/// Returns the events that a persistent watch has received, with paths relative to the scenario's node.
 fn heard(scene: &Scene, watch: &mut PersistentWatch) -> Vec<(String, Event)> {
     let below = |path: &str| path.strip_prefix(&scene.path("")).expect("a path of the scenario").to_owned();
     let events = std::iter::from_fn(|| watch.next().now_or_never().flatten());
@@ -242,7 +242,7 @@ pub(super) async fn a_recursive_watch_hears_of_every_node_below_and_of_no_list(s
     create(&session, &scene.path("node-beside")).await;
     let steps = vec![op_create(&child, CreateMode::Persistent), op_set(&child, None), op_set(&path, None)];
     session.multi(steps).await.unwrap();
-    // The list is watched through the same session as well.
+    // The same session watches the list of children as well.
     let (_, _, mut list) = session.watch_children(&child).await.unwrap();
     create(&session, &scene.path("node/child/grandchild")).await;
     assert_eq!(already(&mut list), Some(Event::NodeChildrenChanged));
@@ -274,7 +274,7 @@ pub(super) async fn every_kind_of_watch_on_a_path_lives_by_itself(scene: &Scene)
     let changed = named(&[("/node", Event::NodeDataChanged)]);
     assert_eq!(already(&mut data), Some(Event::NodeDataChanged));
     for watch in [&mut persistent, &mut again, &mut recursive] {
-        assert_eq!(heard(scene, watch), changed, "each hears it once");
+        assert_eq!(heard(scene, watch), changed, "each reports it once");
     }
     let (_, _, dropped) = session.watch_data(&path).await.unwrap();
     drop((persistent, dropped));

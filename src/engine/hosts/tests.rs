@@ -11,12 +11,13 @@ fn hosts(count: usize) -> Hosts {
     Hosts::new((1..=count).map(|number| endpoint(&format!("zk{number}"))), || 0.999)
 }
 
-/// Takes turns for `lasting`, each failing at once with the full delay. Returns when they were.
+/// Takes turns for `lasting`. Each fails at once; `unit` scales the delay. Returns when they were, and the hosts.
 fn attempts(hosts: &mut Hosts, lasting: Duration, unit: f64) -> Vec<(u128, usize)> {
     play(hosts, lasting, unit, || None)
 }
 
-/// Takes turns for `lasting`. Each works for as long as `works` says, and is cut; or else it fails at once.
+/// Takes turns for `lasting`. Each connection is usable for the time that `works` returns, and is then lost. If `works`
+/// returns `None`, the attempt fails at once.
 fn play(
     hosts: &mut Hosts,
     lasting: Duration,
@@ -35,7 +36,7 @@ fn play(
             Ok(turn) => {
                 taken.push((now.since(start).as_millis(), turn.host));
                 if let Some(connected) = works() {
-                    hosts.works(turn.host, now);
+                    hosts.mark_usable(turn.host, now);
                     now = now + connected;
                     hosts.cut(turn.host, "cut".to_owned(), now, Some(unit));
                 } else {
@@ -47,7 +48,7 @@ fn play(
     taken
 }
 
-/// The rule at the top of this file.
+/// Checks the rule in the doc of the module `hosts`.
 fn assert_paced(taken: &[(u128, usize)], count: usize) {
     let rest = 334 * count.max(3) as u128;
     let mut pass = 0;
@@ -80,7 +81,7 @@ fn a_pass_is_quick_and_then_there_are_at_most_three_attempts_a_second() {
             for window in later.windows(4) {
                 assert!(window[3] - window[0] > 1_000, "{count} hosts, {unit}: {window:?}");
             }
-            // A network that has healed does not go unnoticed for long.
+            // The client soon notices that the network has recovered.
             let longest = taken.windows(2).map(|pair| pair[1].0 - pair[0].0).max();
             assert!(longest <= Some(1_001), "{count} hosts, {unit}: {longest:?}");
         }
@@ -99,7 +100,7 @@ fn connections_that_work_for_a_moment_do_not_bring_more_attempts() {
                 let taken = play(&mut hosts(count), Duration::from_secs(120), unit, moment);
                 assert_paced(&taken, count);
             }
-            // A server that closes after its first answer is the worst.
+            // The worst case is a server that closes the connection after its first answer.
             let taken = play(&mut hosts(count), Duration::from_secs(60), unit, || Some(Duration::ZERO));
             assert_paced(&taken, count);
             let most = count + 3 * 60;
@@ -170,7 +171,7 @@ fn the_delay_of_a_pass_doubles_up_to_a_second_and_a_success_ends_it() {
         waits.push(hosts.not_before.map(|at| at.since(now).as_millis()));
     }
     assert_eq!(waits, [100, 200, 400, 800, 1_000, 1_000].map(Some));
-    hosts.works(1, now);
+    hosts.mark_usable(1, now);
     assert_eq!(hosts.not_before, None);
     hosts.cut(1, String::new(), now, Some(0.5));
     assert_eq!(hosts.not_before, Some(now + Duration::from_millis(50)));
@@ -200,7 +201,7 @@ fn the_causes_are_those_of_the_latest_attempts() {
         hosts.causes(),
         "zk1:2181: connection refused (31 tries); zk2:2181: name not found (2 tries); zk3:2181: no answer for 4 s"
     );
-    hosts.works(3, now);
+    hosts.mark_usable(3, now);
     assert_eq!(hosts.causes(), "");
 }
 
@@ -212,13 +213,17 @@ fn a_later_configuration_replaces_the_hosts() {
     assert!(hosts.replace(7, ["zk2", "zk3"].map(endpoint).to_vec(), || 0.999));
     assert_eq!((hosts.len(), hosts.name(2), hosts.name(3)), (2, "zk2:2181", "zk3:2181"));
     assert_eq!(hosts.name(1), "a former server");
-    assert_eq!(hosts.causes(), "zk2:2181: name not found; zk3:2181: not tried yet", "one that stays is the same");
+    assert_eq!(
+        hosts.causes(),
+        "zk2:2181: name not found; zk3:2181: not tried yet",
+        "a host that remains keeps its outcome"
+    );
     for stale in [6, 7] {
-        assert!(!hosts.replace(stale, vec![endpoint("zk1")], || 0.999), "from a server that is behind");
+        assert!(!hosts.replace(stale, vec![endpoint("zk1")], || 0.999), "from a server that lags behind");
     }
-    assert!(!hosts.replace(8, Vec::new(), || 0.999), "no server at all is no list of servers");
+    assert!(!hosts.replace(8, Vec::new(), || 0.999), "an empty list is not used");
     hosts.cut(1, "cut".to_owned(), now, None);
-    assert_eq!(hosts.causes(), "zk2:2181: name not found; zk3:2181: not tried yet", "a former one matters no more");
+    assert_eq!(hosts.causes(), "zk2:2181: name not found; zk3:2181: not tried yet", "a former host no longer counts");
     assert_eq!(turns(&mut hosts, now, 4), [2, 3, 2, 3]);
 }
 
@@ -228,7 +233,7 @@ fn turns(hosts: &mut Hosts, start: Instant, count: u32) -> Vec<usize> {
 }
 
 #[test]
-fn while_none_of_the_configuration_can_be_reached_those_of_the_connect_string_are_tried_too() {
+fn the_hosts_of_the_connect_string_are_tried_while_none_of_the_configuration_can_be_reached() {
     let mut hosts = hosts(1);
     let now = Clock::Machine.now();
     hosts.replace(1, ["zk2", "zk3"].map(endpoint).to_vec(), || 0.999);
@@ -238,7 +243,7 @@ fn while_none_of_the_configuration_can_be_reached_those_of_the_connect_string_ar
     assert_eq!(turns(&mut hosts, now + SECOND * 3, 4), [2, 3, 4, 2]);
     assert_eq!((hosts.len(), hosts.name(4)), (3, "zk1:2181"));
     hosts.replace(2, vec![endpoint("zk3")], || 0.999);
-    assert_eq!(hosts.len(), 1, "the next configuration stands alone again");
+    assert_eq!(hosts.len(), 1, "the next configuration replaces all of them");
 }
 
 #[test]
@@ -255,9 +260,9 @@ fn one_warning_at_the_start_one_a_minute_and_one_at_the_end() {
     let seconds: Vec<u64> = told.iter().map(|(second, _)| *second).collect();
     assert_eq!(seconds, [1, 61, 121], "it begins when all hosts have failed");
     assert!(matches!(&told[0].1, Notice::Begins { causes } if causes == "zk1:2181: refused; zk2:2181: refused"));
-    assert!(matches!(&told[1].1, Notice::GoesOn { tries: 62, lasting, .. } if *lasting == Duration::from_secs(60)));
+    assert!(matches!(&told[1].1, Notice::Continues { tries: 62, lasting, .. } if *lasting == Duration::from_secs(60)));
     let over = Notice::Over { host: "zk2:2181".to_owned(), tries: 130, lasted: Duration::from_secs(199) };
-    assert_eq!(hosts.works(2, at(200)), Some(over));
-    assert_eq!(hosts.works(2, at(201)), None);
-    assert_eq!(hosts.failed(1, "refused".to_owned(), at(202), 0.5), None, "one host of two is no trouble yet");
+    assert_eq!(hosts.mark_usable(2, at(200)), Some(over));
+    assert_eq!(hosts.mark_usable(2, at(201)), None);
+    assert_eq!(hosts.failed(1, "refused".to_owned(), at(202), 0.5), None, "one host of two is no outage yet");
 }

@@ -1,4 +1,4 @@
-//! The mechanism against known exchanges.
+//! Tests of the mechanism with known exchanges.
 
 use proptest::prelude::*;
 
@@ -52,7 +52,7 @@ fn the_example_of_rfc_2831_for_imap() {
         assert_eq!(one(&response, key), value.as_bytes(), "{key}");
     }
     assert_eq!(client.step(Some(b"rspauth=ea40f60335c427b5527b84dbabcdfffd")), Ok(Step::Done));
-    assert!(why(&mut client, Some(b"")).contains("after the end"));
+    assert!(why(&mut client, Some(b"")).contains("after the authentication ended"));
 }
 
 #[test]
@@ -76,10 +76,10 @@ fn each_connection_has_a_cnonce_of_its_own() {
 
 #[test]
 fn a_server_without_sasl_is_told_from_one_that_refuses() {
-    assert!(why(&mut client("alice", "x"), None).contains("does not offer it"));
+    assert!(why(&mut client("alice", "x"), None).contains("does not support it"));
     let mut refused = client("alice", "x");
     response(&mut refused, CHALLENGE.as_bytes());
-    assert!(why(&mut refused, None).contains("does not accept the user and password"));
+    assert!(why(&mut refused, None).contains("rejected the user and password"));
 }
 
 #[test]
@@ -94,7 +94,7 @@ fn a_server_that_does_not_know_the_password_is_not_trusted() {
         response(&mut client, CHALLENGE.as_bytes());
         let error = why(&mut client, Some(proof.as_bytes()));
         assert!(error.contains(text), "{proof}: {error}");
-        assert!(why(&mut client, Some(proof.as_bytes())).contains("after the end"));
+        assert!(why(&mut client, Some(proof.as_bytes())).contains("after the authentication ended"));
     }
 }
 
@@ -138,7 +138,7 @@ fn what_a_challenge_may_contain_beside_the_usual() {
     }
 }
 
-/// Java does the same.
+/// As in Java.
 #[test]
 fn what_fits_into_iso_8859_1_is_hashed_in_it() {
     let utf8 = Charset::Utf8;

@@ -1,4 +1,4 @@
-//! The end of a session that its owner asks for.
+//! The owner closes the session.
 
 use std::time::Duration;
 
@@ -9,8 +9,8 @@ use crate::engine::{Error, SessionEvent};
 use crate::protocol::{DeleteRequest, ErrorCode, OpCode};
 
 #[tokio::test(start_paused = true)]
-async fn the_server_is_told_behind_everything_that_was_handed_over() {
-    // Little fits at once.
+async fn the_close_follows_everything_that_was_handed_over() {
+    // Only a few bytes fit at a time.
     let mut stage = Stage::with(1, 64, |_| {});
     let (mut opened, mut peer) = stage.open().await;
     let pending: Vec<_> = (0..100).map(|number| opened.session.delete(&format!("/{number}"), None)).collect();
@@ -40,7 +40,7 @@ async fn the_server_is_told_behind_everything_that_was_handed_over() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_session_dropped_is_closed_behind_its_requests() {
+async fn a_dropped_session_is_closed_after_its_requests() {
     let mut stage = Stage::with(1, 64, |_| {});
     let (opened, mut peer) = stage.open().await;
     let kept: Vec<_> = (0..5).map(|number| opened.session.delete(&format!("/{number}"), None)).collect();
@@ -53,14 +53,14 @@ async fn a_session_dropped_is_closed_behind_its_requests() {
     peer.reply(1, 1, ErrorCode::Ok, &()).await;
     let mut kept = kept.into_iter();
     assert_eq!(soon(kept.next().expect("the first")).await, Ok(()));
-    // The server has no answers to the others.
+    // The server does not answer the others.
     peer.confirm(&asked, 2).await;
     for deleted in kept {
         assert_eq!(soon(deleted).await, Err(Error::SessionEnded));
     }
 }
 
-/// Also one that answers other things, for ever.
+/// Not even a server that keeps sending events.
 #[tokio::test(start_paused = true)]
 async fn a_server_that_does_not_answer_does_not_keep_the_owner() {
     let mut stage = Stage::new(1);
@@ -85,7 +85,7 @@ async fn a_server_that_does_not_answer_does_not_keep_the_owner() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_end_is_told_on_another_connection_when_the_first_is_lost() {
+async fn the_close_is_sent_on_another_connection_when_the_first_is_lost() {
     let mut stage = Stage::new(1);
     let (mut opened, mut peer) = stage.open().await;
     let deleted = opened.session.delete("/a", None);
@@ -93,17 +93,17 @@ async fn the_end_is_told_on_another_connection_when_the_first_is_lost() {
     peer.expect(OpCode::Delete).await;
     peer.expect(OpCode::CloseSession).await;
     drop(peer);
-    assert_eq!(soon(deleted).await, Err(Error::SessionEnded), "it is not handed over again");
+    assert_eq!(soon(deleted).await, Err(Error::SessionEnded), "it is not sent again");
     let mut peer = stage.peer().await;
     assert_eq!(peer.hello().await.id, ID);
-    // It was carried out before the connection was lost.
-    peer.welcome(0, 0).await;
+    // The close was carried out before the connection was lost.
+    peer.connect_response(0, 0).await;
     soon(closed).await;
-    assert_eq!(next_event(&mut opened).await, Some(SessionEvent::Closed), "not as a loss, and not as expired");
+    assert_eq!(next_event(&mut opened).await, Some(SessionEvent::Closed), "neither a loss nor an expiry");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_session_without_a_connection_is_closed_when_there_is_one() {
+async fn a_disconnected_session_is_closed_on_the_next_connection() {
     let mut stage = Stage::new(1);
     let (mut opened, peer) = stage.open().await;
     stage.set(Way::Refuse);
@@ -120,11 +120,11 @@ async fn a_session_without_a_connection_is_closed_when_there_is_one() {
     peer.confirm(&asked, 1).await;
     soon(closed).await;
     assert_eq!(next_event(&mut opened).await, Some(SessionEvent::Closed));
-    assert!(attempts < 20, "paced as ever: {attempts}");
+    assert!(attempts < 20, "attempts keep their pace: {attempts}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_tried_any_more_when_the_servers_must_have_forgotten() {
+async fn attempts_end_when_the_servers_no_longer_know_the_session() {
     let mut stage = Stage::new(1);
     let (mut opened, peer) = stage.open().await;
     stage.set(Way::Refuse);
@@ -138,7 +138,7 @@ async fn nothing_is_tried_any_more_when_the_servers_must_have_forgotten() {
     let attempts = stage.attempts().len();
     tokio::time::sleep(Duration::from_secs(60)).await;
     assert_eq!(stage.attempts().len(), attempts);
-    // And at once, if that was long ago.
+    // If they forgot it long ago, the close returns at once.
     stage.set(Way::Accept);
     let (mut opened, peer) = stage.open().await;
     stage.set(Way::Refuse);
@@ -150,9 +150,9 @@ async fn nothing_is_tried_any_more_when_the_servers_must_have_forgotten() {
     assert_eq!(stage.clock.now(), begun);
 }
 
-/// The servers know it for a session timeout from then on, so it must still be closed.
+/// The servers know a renewed session for another session timeout, so it must still be closed.
 #[tokio::test(start_paused = true)]
-async fn a_session_that_is_renewed_while_it_is_being_closed_is_not_given_up_before_that_has_passed() {
+async fn a_session_renewed_while_it_is_being_closed_is_not_given_up_early() {
     let mut stage = Stage::with_credentials();
     let opening = stage.opening();
     let script = async {

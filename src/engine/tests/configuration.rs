@@ -17,7 +17,7 @@ async fn answer(peer: &mut Peer, configuration: &str) {
     settle().await;
 }
 
-/// Returns the member that is tried after a cut.
+/// Drops the connection. Returns the host that is tried next, and its peer.
 async fn next_host(stage: &mut Stage, opened: &mut crate::engine::Opened, peer: Peer) -> (usize, Peer) {
     drop(peer);
     lost(opened).await;
@@ -33,15 +33,15 @@ async fn each_change_replaces_the_hosts_and_keeps_the_connection() {
     let mut stage = Stage::with(1, 1 << 20, |options| options.follows_configuration = true);
     let (mut opened, mut peer) = stage.open().await;
     answer(&mut peer, "server.2=zk2:2888:3888:participant;0.0.0.0:2181\nversion=1").await;
-    assert!(peer.is_quiet().await, "the connection stands");
+    assert!(peer.is_quiet().await, "the connection is kept");
     let (host, mut peer) = next_host(&mut stage, &mut opened, peer).await;
-    assert_eq!(host, 1, "the one host of the configuration");
+    assert_eq!(host, 1, "the only host of the configuration");
     // The watch was restored, and fires.
     peer.event(EventType::NodeDataChanged, NODE).await;
     answer(&mut peer, "server.3=zk3:2888:3888:participant;2181\nversion=2").await;
     let (host, mut peer) = next_host(&mut stage, &mut opened, peer).await;
     assert_eq!(host, 2);
-    // A server that is behind does not restore an old configuration.
+    // A server that lags behind does not bring an old configuration back.
     peer.event(EventType::NodeDataChanged, NODE).await;
     answer(&mut peer, "server.2=zk2:2888:3888:participant;2181\nversion=1").await;
     let (host, _peer) = next_host(&mut stage, &mut opened, peer).await;
@@ -62,7 +62,7 @@ async fn a_configuration_that_cannot_be_used_or_read_leaves_the_hosts_alone() {
     let mut peer = stage.resume().await;
     assert_eq!(peer.host, 0);
     assert_eq!(next_event(&mut opened).await, Some(SessionEvent::Connected));
-    // It is asked again, not often.
+    // The configuration is read again, but rarely.
     let begun = tokio::time::Instant::now();
     loop {
         let asked = peer.asked().await;
@@ -75,7 +75,7 @@ async fn a_configuration_that_cannot_be_used_or_read_leaves_the_hosts_alone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_asked_where_it_is_off_and_after_the_end_of_the_session() {
+async fn nothing_is_read_if_it_is_off_or_the_session_has_ended() {
     let mut stage = Stage::new(1);
     let (_opened, mut peer) = stage.open().await;
     assert!(peer.is_quiet().await);

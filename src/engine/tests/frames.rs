@@ -1,4 +1,4 @@
-//! A stream gives the same frames however it arrives.
+//! A stream yields the same frames no matter in which pieces it arrives.
 
 use std::collections::VecDeque;
 use std::io;
@@ -12,7 +12,7 @@ use tokio::io::{AsyncRead, ReadBuf};
 use crate::engine::frames::{Frame, Frames};
 use crate::protocol::tests::frames::frames;
 
-/// Arrives in these pieces, and ends.
+/// A stream that arrives in these pieces and then ends.
 struct Pieces(VecDeque<Bytes>);
 
 impl AsyncRead for Pieces {
@@ -28,7 +28,7 @@ impl AsyncRead for Pieces {
 }
 
 fn cut(limit: usize, pieces: impl IntoIterator<Item = Bytes>) -> io::Result<Vec<Frame>> {
-    // An empty piece would be the end.
+    // An empty piece would end the stream.
     let pieces = pieces.into_iter().filter(|piece| !piece.is_empty()).collect();
     let mut frames = Frames::new(Box::new(Pieces(pieces)), limit);
     let mut all = Vec::new();
@@ -38,7 +38,7 @@ fn cut(limit: usize, pieces: impl IntoIterator<Item = Bytes>) -> io::Result<Vec<
     Ok(all)
 }
 
-/// In two pieces, cut at each place, and byte by byte.
+/// Returns the stream in two pieces, cut at each position, and byte by byte.
 fn arrivals(stream: &Bytes) -> impl Iterator<Item = Vec<Bytes>> {
     let two = (0..=stream.len()).map(|at| vec![stream.slice(..at), stream.slice(at..)]);
     two.chain([(0..stream.len()).map(|at| stream.slice(at..=at)).collect()])
@@ -57,7 +57,7 @@ fn every_split_of_every_frame_gives_the_same_frames() {
 }
 
 #[test]
-fn of_a_frame_that_is_too_long_the_head_is_kept_and_the_next_frame_is_whole() {
+fn the_head_of_a_frame_that_is_too_long_is_kept_and_the_next_frame_is_whole() {
     let long: Vec<u8> = (0..100).collect();
     let stream: Bytes = [&[0, 0, 0, 100][..], &long, &[0, 0, 0, 2, 7, 8]].concat().into();
     let head = Bytes::copy_from_slice(&long[..16]);
@@ -65,11 +65,11 @@ fn of_a_frame_that_is_too_long_the_head_is_kept_and_the_next_frame_is_whole() {
     for pieces in arrivals(&stream) {
         assert_eq!(cut(99, pieces.clone()).expect("valid frames"), expected, "{pieces:?}");
     }
-    assert_eq!(cut(100, [stream]).expect("valid frames")[0], Frame::Whole(long.into()), "the limit itself");
+    assert_eq!(cut(100, [stream]).expect("valid frames")[0], Frame::Whole(long.into()), "exactly at the limit");
 }
 
 #[test]
-fn a_negative_length_is_an_error_and_an_announced_one_takes_no_memory() {
+fn a_negative_length_is_an_error_and_an_announced_length_takes_no_memory() {
     for length in [-1, i32::MIN] {
         let error = cut(usize::MAX, [Bytes::copy_from_slice(&length.to_be_bytes())]).expect_err("no length");
         assert!(error.to_string().contains(&length.to_string()), "{error}");

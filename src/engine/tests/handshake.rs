@@ -1,4 +1,4 @@
-//! What a session begins with, and each answer that a server may give to it.
+//! How a session is opened, and each answer that a server may give.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::protocol::SaslResponse;
 use crate::protocol::{AuthRequest, ConnectResponse, ErrorCode, OpCode, Secret, encode_connect_response, xid};
 
 #[tokio::test(start_paused = true)]
-async fn a_session_is_opened_with_what_was_asked_for() {
+async fn a_session_is_opened_with_the_options() {
     let mut stage = Stage::new(1);
     let opening = stage.opening();
     let script = async {
@@ -22,19 +22,19 @@ async fn a_session_is_opened_with_what_was_asked_for() {
         let hello = peer.hello().await;
         assert_eq!(hello, Hello { zxid: 0, timeout: 10_000, id: 0, password: Vec::new() });
         assert!(matches!(stage.seen.take()[..], [Told::Connecting(_)]));
-        peer.welcome(6_000, ID).await;
+        peer.connect_response(6_000, ID).await;
         peer.serve_first().await;
         peer
     };
     let (opened, _peer) = soon(async { tokio::join!(opening, script) }).await;
     let opened = opened.expect("a session");
     assert_eq!((opened.session.id(), opened.session.timeout()), (ID, Duration::from_secs(6)));
-    assert_eq!(stage.seen.take(), [Told::Connected(Duration::from_secs(6))], "the rest is no proof");
+    assert_eq!(stage.seen.take(), [Told::Connected(Duration::from_secs(6))], "the rest proves nothing");
     assert_eq!(stage.ensemble.causes(), "");
 }
 
-/// Answers the first connection with `answer` and nothing else. Returns its cause in the log, once a second one has
-/// succeeded.
+/// Answers the first connection with `answer` and nothing else. Returns the cause that is reported for it when the
+/// client makes a second connection.
 async fn said_of(answer: &[u8], closed: bool) -> String {
     let mut stage = Stage::new(1);
     let opening = stage.opening();
@@ -45,8 +45,8 @@ async fn said_of(answer: &[u8], closed: bool) -> String {
         let kept = (!closed).then_some(first);
         let mut second = stage.peer().await;
         let causes = stage.ensemble.causes();
-        assert_eq!(second.hello().await.id, 0, "no session was opened by the first");
-        second.welcome(10_000, ID).await;
+        assert_eq!(second.hello().await.id, 0, "the first opened no session");
+        second.connect_response(10_000, ID).await;
         second.serve_first().await;
         (causes, kept, second)
     };
@@ -55,7 +55,7 @@ async fn said_of(answer: &[u8], closed: bool) -> String {
     causes
 }
 
-fn welcome(change: impl FnOnce(&mut ConnectResponse)) -> BytesMut {
+fn connect_response(change: impl FnOnce(&mut ConnectResponse)) -> BytesMut {
     let password = Secret(PASSWORD.to_vec());
     let mut response =
         ConnectResponse { protocol_version: 0, timeout: 10_000, session_id: ID, password, read_only: Some(false) };
@@ -66,20 +66,20 @@ fn welcome(change: impl FnOnce(&mut ConnectResponse)) -> BytesMut {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_that_is_of_no_use_is_told_and_tried_again() {
+async fn a_useless_answer_is_reported_and_the_next_host_tried() {
     let giant = [&[0x7f, 0xff, 0xff, 0xff][..], &[7; 100]].concat();
     let negative = (-5i32).to_be_bytes();
     let mut short = BytesMut::new();
     short.put_i32(3);
     short.put_slice(b"abc");
-    let read_only = welcome(|response| response.read_only = Some(true));
+    let read_only = connect_response(|response| response.read_only = Some(true));
     for (answer, closed, expected) in [
         (&b""[..], true, "closed the connection during the handshake"),
         (b"\0\0", true, "closed the connection during the handshake"),
         (b"HTTP/1.1 400 Bad Request\r\n\r\n", false, "not ZooKeeper's"),
         (&giant, false, "not ZooKeeper's"),
-        // An alert of TLS, as of a server that got a message without TLS, and of what answers with a few bytes.
-        (b"\x15\x03\x03\0\x02\x02\x46", false, "the server speaks TLS at this port"),
+        // A TLS alert, which a server sends after a message without TLS, and another short answer.
+        (b"\x15\x03\x03\0\x02\x02\x46", false, "the server speaks TLS on this port"),
         (b"220 \r\n", false, "not ZooKeeper's"),
         (&negative, false, "a frame of -5 bytes"),
         (&short, false, "malformed ConnectResponse"),
@@ -93,13 +93,13 @@ async fn an_answer_that_is_of_no_use_is_told_and_tried_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn servers_of_old_send_no_word_of_read_only() {
+async fn old_servers_send_no_read_only_byte() {
     let mut stage = Stage::new(1);
     let opening = stage.opening();
     let script = async {
         let mut peer = stage.peer().await;
         peer.hello().await;
-        peer.send(&welcome(|response| response.read_only = None)).await;
+        peer.send(&connect_response(|response| response.read_only = None)).await;
         peer.serve_first().await;
         peer
     };
@@ -114,7 +114,7 @@ async fn an_answer_may_come_byte_by_byte() {
     let script = async {
         let mut peer = stage.peer().await;
         peer.hello().await;
-        for byte in welcome(|_| {}) {
+        for byte in connect_response(|_| {}) {
             peer.send(&[byte]).await;
             settle().await;
         }
@@ -146,7 +146,7 @@ async fn credentials_come_before_anything_else() {
         stage.seen.take();
         peer.reply(xid::AUTH, 0, ErrorCode::Ok, &()).await;
         settle().await;
-        assert_eq!(stage.seen.take(), [], "a leader need not hear of it");
+        assert_eq!(stage.seen.take(), [], "an accepted credential proves no contact with the leader");
         peer.serve_first().await;
         peer
     };
@@ -154,9 +154,9 @@ async fn credentials_come_before_anything_else() {
     assert!(opened.is_ok());
 }
 
-/// Opening a session is a transaction, which a busy ensemble commits after a while.
+/// Opening a session is a transaction, which a busy ensemble may take a while to commit.
 #[tokio::test(start_paused = true)]
-async fn a_slow_ensemble_is_entered_by_waiting_longer_at_each_try() {
+async fn each_try_waits_longer_for_a_slow_ensemble() {
     let mut stage = Stage::new(3);
     let (opening, mut tries) = (stage.opening(), 0);
     let serving = async {
@@ -167,7 +167,7 @@ async fn a_slow_ensemble_is_entered_by_waiting_longer_at_each_try() {
                 peer.hello().await;
                 tokio::time::sleep(T / 2).await;
                 if peer.is_quiet().await {
-                    peer.welcome(T.as_millis() as i32, ID).await;
+                    peer.connect_response(T.as_millis() as i32, ID).await;
                     peer.serve_first().await;
                     peer.frame().await;
                 }
@@ -179,7 +179,7 @@ async fn a_slow_ensemble_is_entered_by_waiting_longer_at_each_try() {
         () = serving => unreachable!("it serves for ever"),
     };
     assert!(opened.is_ok());
-    assert_eq!(tries, 10, "three passes of a ninth of the session timeout each, then two and four times that");
+    assert_eq!(tries, 10, "the passes with T/9, 2T/9 and 4T/9 a try are too short");
 }
 
 #[tokio::test(start_paused = true)]
@@ -199,7 +199,8 @@ async fn refused_credentials_end_the_opening() {
     assert_eq!(stage.attempts().len(), 1);
 }
 
-/// It answers the first token with a null buffer. With it anything on the way could turn the authentication off.
+/// The server answers the first token with a null buffer. If the client went on, an attacker on the network path could
+/// turn the authentication off.
 #[cfg(feature = "sasl-digest-md5")]
 #[tokio::test(start_paused = true)]
 async fn a_client_with_a_user_does_not_continue_without_one() {
@@ -216,12 +217,12 @@ async fn a_client_with_a_user_does_not_continue_without_one() {
     let (opened, ()) = soon(async { tokio::join!(opening, script) }).await;
     assert_eq!(opened.err(), Some(Error::AuthFailed));
     let causes = stage.ensemble.causes();
-    assert!(causes.contains("SASL DIGEST-MD5: the server does not offer it"), "{causes}");
+    assert!(causes.contains("SASL DIGEST-MD5: the server does not support it"), "{causes}");
 }
 
-/// It opens a session for any client and refuses the first request.
+/// The server opens a session for any client, and refuses the first request.
 #[tokio::test(start_paused = true)]
-async fn a_server_for_members_only_turns_others_away() {
+async fn a_server_that_requires_authentication_refuses_others() {
     let mut stage = Stage::new(1);
     let opening = stage.opening();
     let script = async {
@@ -233,7 +234,7 @@ async fn a_server_for_members_only_turns_others_away() {
     };
     let (opened, _peer) = soon(async { tokio::join!(opening, script) }).await;
     assert_eq!(opened.err(), Some(Error::AuthFailed));
-    // Also one that changes its mind.
+    // A server may also start to require it later.
     let (mut opened, mut peer) = stage.open().await;
     let pending = opened.session.sync("/");
     let asked = peer.expect(OpCode::Sync).await;
@@ -253,11 +254,11 @@ async fn a_session_that_no_caller_waits_for_is_not_opened() {
     assert!(tries > 3);
     drop(opening);
     tokio::time::sleep(Duration::from_secs(60)).await;
-    assert!(stage.attempts().len() <= tries + 1, "at most the one that was under way");
+    assert!(stage.attempts().len() <= tries + 1, "at most the one in progress");
     assert!(stage.waiting_peer().is_none());
 }
 
-/// The server has opened it, but never answered the credentials.
+/// The server opened the session but never answered the credentials.
 #[tokio::test(start_paused = true)]
 async fn a_session_that_is_given_up_while_it_is_opened_is_closed() {
     let mut stage = Stage::with_credentials();
@@ -270,16 +271,16 @@ async fn a_session_that_is_given_up_while_it_is_opened_is_closed() {
     assert_eq!(peer.frame().await, None);
     let mut peer = stage.peer().await;
     assert_eq!(peer.hello().await.id, ID);
-    peer.welcome(10_000, ID).await;
+    peer.connect_response(10_000, ID).await;
     peer.answer_credentials(ErrorCode::Ok).await;
     let asked = peer.expect(OpCode::CloseSession).await;
     peer.confirm(&asked, 0).await;
     assert_eq!(peer.frame().await, None);
 }
 
-/// A connection that was cut while the session was opened: it is taken up, or another is opened if it has expired.
+/// If the connection is lost meanwhile, the session is resumed, or another one is opened if it has expired.
 #[tokio::test(start_paused = true)]
-async fn opening_goes_on_with_the_session_that_was_begun() {
+async fn opening_continues_with_the_same_session() {
     let mut stage = Stage::with_credentials();
     let opening = stage.opening();
     let script = async {
@@ -295,10 +296,10 @@ async fn opening_goes_on_with_the_session_that_was_begun() {
             matches!(told[..], [Told::Connecting(_), Told::Connected(T), Told::Disconnected(_), Told::Connecting(_)]),
             "{told:?}"
         );
-        peer.welcome(0, 0).await;
+        peer.connect_response(0, 0).await;
         let mut peer = stage.peer().await;
         assert_eq!(peer.hello().await.id, 0);
-        peer.welcome(10_000, ID + 1).await;
+        peer.connect_response(10_000, ID + 1).await;
         peer.answer_credentials(ErrorCode::Ok).await;
         peer.serve_first().await;
         peer

@@ -10,7 +10,7 @@ use crate::protocol::{ErrorCode, OpCode};
 
 const LONG: Duration = Duration::from_secs(60);
 
-/// No second has more than three attempts, apart from the first `free` ones.
+/// Asserts at most three attempts a second after the first `free` ones, and at least 50 ms between any two.
 fn assert_paced(attempts: &[(Duration, usize)], free: usize) {
     let later: Vec<Duration> = attempts.iter().skip(free).map(|(at, _)| *at).collect();
     for four in later.windows(4) {
@@ -43,7 +43,7 @@ async fn hosts_that_refuse_are_tried_three_times_a_second() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_host_that_accepts_and_closes_is_one_that_fails() {
+async fn a_host_that_accepts_and_closes_counts_as_failed() {
     for (hosts, greets) in [(1, false), (3, false), (1, true), (3, true)] {
         let mut stage = Stage::new(hosts);
         let opening = stage.opening();
@@ -69,9 +69,9 @@ async fn a_host_that_accepts_and_closes_is_one_that_fails() {
     }
 }
 
-/// As long as they say nothing: also where a session is open.
+/// Even while a session is open.
 #[tokio::test(start_paused = true)]
-async fn connections_that_break_before_they_have_answered_are_failures() {
+async fn connections_lost_before_an_answer_count_as_failures() {
     let mut stage = Stage::new(1);
     let (_opened, peer) = stage.open().await;
     drop(peer);
@@ -91,9 +91,9 @@ async fn connections_that_break_before_they_have_answered_are_failures() {
     assert!(causes.contains("zk1:2181: the server closed the connection ("), "{causes}");
 }
 
-/// A server that answers something each time is not tried more often either.
+/// A server that answers a request each time is not tried more often either.
 #[tokio::test(start_paused = true)]
-async fn a_connection_that_works_for_a_moment_is_no_licence() {
+async fn a_short_connection_does_not_allow_more_attempts() {
     let mut stage = Stage::new(1);
     let (mut opened, mut peer) = stage.open().await;
     let playing = async {
@@ -122,7 +122,7 @@ async fn hosts_take_turns_and_the_first_pass_is_quick() {
     let mut stage = Stage::new(3);
     let (mut opened, peer) = stage.open().await;
     let first = peer.host;
-    // Works: the delay of the past does not count.
+    // An answer makes the connection usable: earlier delays no longer count.
     let mut peer = peer;
     let synced = opened.session.sync("/");
     let asked = peer.expect(OpCode::Sync).await;
@@ -136,15 +136,15 @@ async fn hosts_take_turns_and_the_first_pass_is_quick() {
     let begun = tokio::time::Instant::now();
     tokio::time::sleep(Duration::from_millis(200)).await;
     let attempts = stage.attempts().split_off(cut);
-    assert_eq!(attempts.len(), 3, "a pass");
+    assert_eq!(attempts.len(), 3, "one pass over the hosts");
     assert!(begun.elapsed() < Duration::from_millis(201));
     assert_eq!(attempts[2].1, first, "the host that was lost comes last");
     assert_eq!(attempts[2].0 - attempts[0].0, Duration::from_millis(100));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_host_that_does_not_answer_has_its_share_of_the_time() {
-    // T/3 for one, and a second at least.
+async fn a_host_that_does_not_answer_gets_its_share_of_the_time() {
+    // T/3 for a single host, and at least a second for each.
     for (hosts, share) in [(1, T / 3), (3, T / 9), (5, Duration::from_secs(1))] {
         let stage = Stage::new(hosts);
         stage.set(Way::Dark);
@@ -160,7 +160,7 @@ async fn a_host_that_does_not_answer_has_its_share_of_the_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_fleet_does_not_come_at_once() {
+async fn a_fleet_does_not_reconnect_at_once() {
     for (spread, expected) in [(false, 0), (true, 50)] {
         let mut stage = Stage::with(3, 1 << 20, |options| options.spread_reconnects = spread);
         let (mut opened, mut peer) = stage.open().await;
@@ -174,6 +174,6 @@ async fn a_fleet_does_not_come_at_once() {
         lost(&mut opened).await;
         stage.resume().await;
         let waited = stage.attempts()[1].0 - start - Duration::from_secs(2);
-        assert_eq!(waited.as_millis(), expected, "half of the most, as the test draws 0.5");
+        assert_eq!(waited.as_millis(), expected, "half of the maximum, because the test draws 0.5");
     }
 }

@@ -1,4 +1,4 @@
-//! A server is asked whether it serves, where a request to resume the session that stays unanswered would cost time.
+//! The client asks a server whether it serves when an unanswered request to resume the session would cost time.
 
 use std::sync::atomic::Ordering;
 
@@ -24,7 +24,7 @@ async fn cut(stage: &mut Stage, opened: &mut Opened, peer: Peer) {
     stage.seen.take();
 }
 
-/// Resumes the session on the next connection, which asks nothing before.
+/// Resumes the session on the next connection, on which no question is asked first.
 async fn resume(stage: &mut Stage, opened: &mut Opened) -> Peer {
     let peer = stage.resume().await;
     assert_eq!(next_event(opened).await, Some(SessionEvent::Connected));
@@ -48,7 +48,7 @@ async fn only_a_server_that_serves_is_handed_the_session() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_answers_no_question_in_time_is_left_for_the_next() {
+async fn after_a_server_that_answers_no_question_in_time_the_next_is_tried() {
     let mut stage = Stage::new(1);
     let (mut opened, peer) = stage.open().await;
     stage.seen.outlasts_connections.store(true, Ordering::Relaxed);
@@ -56,7 +56,7 @@ async fn a_server_that_answers_no_question_in_time_is_left_for_the_next() {
     let (asked, silent) = (stage.clock.now(), stage.peer().await);
     answer(&mut stage, SERVES).await;
     let after = stage.clock.now().since(asked);
-    assert!(after.as_secs() == 1, "less than an attempt has: {after:?}");
+    assert!(after.as_secs() == 1, "less than the timeout of an attempt: {after:?}");
     drop(silent);
     resume(&mut stage, &mut opened).await;
 }
@@ -78,7 +78,7 @@ async fn a_host_that_answered_no_question_while_it_served_is_handed_the_session_
                 answer(&mut stage, SERVES).await;
             }
             peer = resume(&mut stage, &mut opened).await;
-            // The next time it serves.
+            // The client asks again while the host serves.
             for words in answers.iter().filter(|_| !asks) {
                 answer(&mut stage, words).await;
             }
@@ -108,9 +108,9 @@ async fn a_host_that_may_never_answer_is_handed_the_session_before_that_ends() {
     drop(peer.stream.read_u8().await);
 }
 
-/// A server that has lost its leader says for a moment that it serves.
+/// A server that has lost its leader still reports for a moment that it serves.
 #[tokio::test(start_paused = true)]
-async fn no_server_is_asked_in_the_moment_after_a_cut() {
+async fn no_server_is_asked_right_after_a_connection_is_lost() {
     for (outlasts, waits) in [(true, 300), (false, 0)] {
         let mut stage = Stage::new(1);
         let (mut opened, peer) = stage.open().await;

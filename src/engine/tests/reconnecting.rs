@@ -1,4 +1,4 @@
-//! From one connection to the next.
+//! A session moves from one connection to the next.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::protocol::{ErrorCode, ExistsRequest, OpCode, xid};
 use crate::util::mutex::Mutex;
 
 #[tokio::test(start_paused = true)]
-async fn the_session_is_taken_up_with_all_that_was_seen() {
+async fn the_session_is_resumed_with_the_latest_zxid() {
     let mut stage = Stage::new(1);
     let (mut opened, mut peer) = stage.open().await;
     let deleted = delete(&opened.session, "/a");
@@ -27,19 +27,19 @@ async fn the_session_is_taken_up_with_all_that_was_seen() {
     assert_eq!(hello, Hello { zxid: 0x77, timeout: 10_000, id: ID, password: PASSWORD.to_vec() });
     assert_eq!(delete(&opened.session, "/a").await, Err(Error::NotConnected));
     assert!(opened.events.next().now_or_never().is_none());
-    // Less than before, and the client asks for the same again.
-    peer.welcome(6_000, ID).await;
+    // The server grants less than before, but the client keeps requesting the same timeout.
+    peer.connect_response(6_000, ID).await;
     assert_eq!(next_event(&mut opened).await, Some(SessionEvent::Connected));
     let told = stage.seen.take();
     assert!(matches!(told[..], [Told::Connecting(_), Told::Connected(granted)] if granted.as_secs() == 6), "{told:?}");
     assert_eq!(opened.session.timeout(), Duration::from_secs(6));
     let deleted = delete(&opened.session, "/a");
-    assert_eq!(peer.expect(OpCode::Delete).await.xid, 1, "each connection counts from the start");
+    assert_eq!(peer.expect(OpCode::Delete).await.xid, 1, "each connection numbers its requests from 1");
     drop((peer, deleted));
     lost(&mut opened).await;
     let mut peer = stage.peer().await;
     assert_eq!(peer.hello().await.timeout, 10_000);
-    peer.welcome(20_000, ID).await;
+    peer.connect_response(20_000, ID).await;
     assert_eq!(next_event(&mut opened).await, Some(SessionEvent::Connected));
     assert_eq!(opened.session.timeout(), Duration::from_secs(20));
 }
@@ -56,19 +56,19 @@ async fn a_session_that_has_expired_is_over() {
     let mut peer = stage.peer().await;
     peer.hello().await;
     stage.seen.take();
-    peer.welcome(0, 0).await;
+    peer.connect_response(0, 0).await;
     assert_eq!(next_event(&mut opened).await, Some(SessionEvent::Expired));
     assert_eq!(next_event(&mut opened).await, None);
     assert_eq!(soon(watch).await, Event::SessionEnded);
     assert_eq!(delete(&opened.session, "/a").await, Err(Error::NotConnected));
-    assert_eq!(stage.seen.take(), [], "the end of a session is no loss of a connection");
+    assert_eq!(stage.seen.take(), [], "the end of a session is not reported as a lost connection");
     soon(opened.session.close()).await;
     tokio::time::sleep(Duration::from_secs(60)).await;
     assert!(stage.waiting_peer().is_none());
 }
 
 #[tokio::test(start_paused = true)]
-async fn servers_that_refuse_the_session_are_left_for_the_next() {
+async fn after_a_server_that_refuses_the_session_the_next_is_tried() {
     let mut stage = Stage::new(3);
     let (mut opened, mut peer) = stage.open().await;
     let deleted = delete(&opened.session, "/a");
@@ -77,7 +77,7 @@ async fn servers_that_refuse_the_session_are_left_for_the_next() {
     soon(deleted).await.unwrap();
     drop(peer);
     lost(&mut opened).await;
-    // One is behind and closes the connection, one answers nothing.
+    // One host lags behind and closes the connection, another one does not answer.
     let mut behind = stage.peer().await;
     behind.hello().await;
     drop(behind);
@@ -87,7 +87,7 @@ async fn servers_that_refuse_the_session_are_left_for_the_next() {
     assert_eq!(next_event(&mut opened).await, Some(SessionEvent::Connected));
     let hosts: std::collections::BTreeSet<usize> = stage.attempts()[1..].iter().map(|(_, host)| *host).collect();
     assert_eq!(hosts.len(), 3);
-    assert!(stage.ensemble.causes().contains("or is behind"), "{}", stage.ensemble.causes());
+    assert!(stage.ensemble.causes().contains("lagging behind"), "{}", stage.ensemble.causes());
     assert!(stage.ensemble.causes().contains("timed out after"), "{}", stage.ensemble.causes());
 }
 
@@ -108,13 +108,13 @@ async fn credentials_refused_at_a_reconnect_end_the_session() {
     lost(&mut opened).await;
     let mut peer = stage.resume().await;
     peer.expect(OpCode::Auth).await;
-    assert_eq!(opened.session.sync("/").await, Err(Error::NotConnected), "nothing goes before the credentials");
+    assert_eq!(opened.session.sync("/").await, Err(Error::NotConnected), "no request precedes the credentials");
     peer.reply(xid::AUTH, 0, ErrorCode::AuthFailed, &()).await;
     assert_eq!(next_event(&mut opened).await, Some(SessionEvent::AuthFailed));
     assert_eq!(next_event(&mut opened).await, None);
 }
 
-/// As while new credentials are brought to one server after the other.
+/// This happens, for example, while new credentials are installed on one server after another.
 #[tokio::test(start_paused = true)]
 async fn credentials_refused_by_some_hosts_are_presented_to_the_others() {
     let credentials = |options: &mut Options| options.auths = vec![("ip".to_owned(), Vec::new())];
@@ -159,7 +159,7 @@ async fn credentials_refused_by_some_hosts_are_presented_to_the_others() {
     panic!("all hosts have refused them");
 }
 
-/// ClickHouse Keeper resumes no session: it opens another one.
+/// ClickHouse Keeper never resumes a session: it opens another one.
 #[tokio::test(start_paused = true)]
 async fn a_server_that_opens_another_session_ends_this_one_and_keeps_none() {
     let mut stage = Stage::new(1);
@@ -168,18 +168,18 @@ async fn a_server_that_opens_another_session_ends_this_one_and_keeps_none() {
     lost(&mut opened).await;
     let mut peer = stage.peer().await;
     assert_eq!(peer.hello().await.id, ID);
-    peer.welcome(T.as_millis() as i32, ID + 1).await;
+    peer.connect_response(T.as_millis() as i32, ID + 1).await;
     assert_eq!(next_event(&mut opened).await, Some(SessionEvent::Replaced));
     peer.expect(OpCode::CloseSession).await;
     assert_eq!(peer.frame().await, None, "the connection is closed");
     tokio::time::sleep(T).await;
-    assert_eq!(stage.attempts().len(), 2, "the session is tried at no other server");
+    assert_eq!(stage.attempts().len(), 2, "no other server is asked to resume the session");
 }
 
-/// A connection that is cut before the watches are restored was never up. It renewed the session, though, so its loss
-/// is reported.
+/// A connection that is lost before the watches are restored was never reported as connected. But it renewed the
+/// session, so its loss is reported.
 #[tokio::test(start_paused = true)]
-async fn a_connection_that_breaks_on_the_way_up_is_not_told_as_up() {
+async fn a_connection_lost_during_the_handshake_is_not_reported_as_connected() {
     let mut stage = Stage::new(1);
     let (mut opened, mut peer) = stage.open().await;
     let (watching, asked) = (opened.session.watch_exists("/a"), peer.expect(OpCode::Exists).await);
@@ -207,7 +207,7 @@ async fn a_connection_that_breaks_on_the_way_up_is_not_told_as_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_runtime_that_goes_takes_the_session_with_it() {
+async fn a_session_ends_with_its_runtime() {
     let (sender, tasks) = std::sync::mpsc::channel::<futures::future::BoxFuture<'static, ()>>();
     let sender = Mutex::new(sender);
     let mut stage = Stage::with(1, 1 << 20, |options| {
@@ -226,7 +226,7 @@ async fn a_runtime_that_goes_takes_the_session_with_it() {
     assert_eq!(opened.session.sync("/").await, Err(Error::NotConnected));
     soon(opened.session.close()).await;
     drop(peer);
-    // And before it was opened.
+    // The same before the session is open.
     let opening = tokio::spawn(stage.opening());
     settle().await;
     drop(tasks.recv().expect("a task"));

@@ -14,7 +14,7 @@ use crate::engine::request_limit::RequestLimit;
 use crate::engine::{Error, Multi, Op, Proof, SessionEvent};
 use crate::protocol::{
     DeleteRequest, ErrorCode, ExistsRequest, GetDataResponse, MultiResponse, MultiResult, OpCode, RemoveWatchesRequest,
-    SetDataRequest, SyncResponse,
+    SetDataRequest, SyncResponse, xid,
 };
 use crate::util::clock::Clock;
 use crate::util::mutex::Mutex;
@@ -30,7 +30,7 @@ async fn a_request_is_written_by_its_caller() {
     let frame = peer.frame().now_or_never().flatten();
     assert!(frame.is_some(), "it is on the wire when the call returns");
     drop(deleted);
-    // From a thread without a runtime as well.
+    // The same on a thread without a runtime.
     let session = Arc::clone(&opened.session);
     let deleted = std::thread::spawn(move || delete(&session, "/b")).join().expect("no panic");
     let asked = peer.expect(OpCode::Delete).await;
@@ -41,7 +41,7 @@ async fn a_request_is_written_by_its_caller() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn answers_are_matched_in_order_and_their_instants_are_told() {
+async fn answers_are_matched_in_order_and_their_instants_are_reported() {
     let mut stage = Stage::new(1);
     let (opened, mut peer) = stage.open().await;
     let session = &opened.session;
@@ -67,7 +67,7 @@ async fn answers_are_matched_in_order_and_their_instants_are_told() {
     peer.reply(5, 5, ErrorCode::BadVersion, &()).await;
     peer.reply(6, 5, ErrorCode::ThrottledOp, &()).await;
     assert_eq!(soon(first).await, Ok(("/a".to_owned(), stat)));
-    assert_eq!(soon(second).await, Ok((Vec::new(), stat)), "null is no data");
+    assert_eq!(soon(second).await, Ok((Vec::new(), stat)), "null means empty data");
     assert_eq!(soon(third).await, Ok(()));
     assert_eq!(soon(fourth).await, Ok(None));
     assert_eq!(soon(bad).await, Err(Error::BadVersion));
@@ -80,7 +80,7 @@ async fn answers_are_matched_in_order_and_their_instants_are_told() {
             answered(second_sent, Proof::Leader),
             answered(second_sent, Proof::Quorum),
         ],
-        "reads prove nothing, and the last one is no word of the ensemble"
+        "neither reads nor a throttled request prove anything"
     );
 }
 
@@ -102,9 +102,9 @@ async fn a_refused_transaction_proves_as_much_as_its_error() {
     }
 }
 
-/// ACLs with ids outside of Unicode's first plane are enough, as servers write each half of a surrogate pair by itself.
+/// ACLs with ids outside of Unicode's first plane cause this: servers encode each half of a surrogate pair separately.
 #[tokio::test(start_paused = true)]
-async fn an_answer_that_cannot_be_read_is_an_error_of_its_request_alone() {
+async fn an_unreadable_answer_fails_only_its_request() {
     let mut stage = Stage::new(1);
     let (opened, mut peer) = stage.open().await;
     let (create, watching) = (
@@ -129,14 +129,14 @@ async fn an_answer_that_cannot_be_read_is_an_error_of_its_request_alone() {
     assert_eq!(removal.read::<RemoveWatchesRequest<'_>>().path, "/a");
 }
 
-/// The connection is lost for any other fault of a frame, and the session continues.
+/// Any other fault in a frame ends the connection. The session continues.
 #[tokio::test(start_paused = true)]
-async fn what_is_no_answer_costs_the_connection() {
+async fn an_invalid_frame_ends_the_connection() {
     let negative = (-1i32).to_be_bytes().to_vec();
     let garbage = b"\0\0\0\x05hello".to_vec();
     for (bytes, expected) in [
-        (reply(2, 1, ErrorCode::Ok, &()).to_vec(), "answer to request 2 came out of turn"),
-        (reply(99, 1, ErrorCode::Ok, &()).to_vec(), "answer to request 99 came out of turn"),
+        (reply(2, 1, ErrorCode::Ok, &()).to_vec(), "answer to request 2 arrived out of order"),
+        (reply(99, 1, ErrorCode::Ok, &()).to_vec(), "answer to request 99 arrived out of order"),
         (reply(1, 1, ErrorCode::SessionMoved, &()).to_vec(), "SessionMoved"),
         (reply(1, 1, ErrorCode::SessionExpired, &()).to_vec(), "SessionExpired"),
         (negative, "a frame of -1 bytes"),
@@ -149,7 +149,7 @@ async fn what_is_no_answer_costs_the_connection() {
         peer.send(&bytes).await;
         assert_eq!(soon(pending).await, Err(Error::ConnectionLoss));
         let told = stage.seen.take();
-        assert!(matches!(told[..], [Told::Disconnected(_)]), "told before those who wait: {told:?}");
+        assert!(matches!(told[..], [Told::Disconnected(_)]), "reported before callers get their errors: {told:?}");
         assert_eq!(soon(behind).await, Err(Error::ConnectionLoss));
         lost(&mut opened).await;
         assert_eq!(opened.session.sync("/").await, Err(Error::NotConnected));
@@ -162,7 +162,7 @@ async fn what_is_no_answer_costs_the_connection() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_to_no_request_costs_the_connection() {
+async fn an_answer_to_no_request_ends_the_connection() {
     let mut stage = Stage::new(1);
     let (mut opened, mut peer) = stage.open().await;
     peer.reply(1, 1, ErrorCode::Ok, &()).await;
@@ -172,13 +172,13 @@ async fn an_answer_to_no_request_costs_the_connection() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_says_no_more_is_left_at_once() {
+async fn a_connection_that_the_server_closes_is_left_at_once() {
     let mut stage = Stage::new(1);
     let (mut opened, mut peer) = stage.open().await;
     let pending = opened.session.sync("/");
     let asked = peer.expect(OpCode::Sync).await;
     let behind = opened.session.sync("/");
-    // Answers before the end count.
+    // Answers that arrive before the end still count.
     peer.reply(asked.xid, 1, ErrorCode::Ok, &SyncResponse { path: "/".to_owned() }).await;
     peer.stream.shutdown().await.expect("half of the connection is closed");
     let at = stage.clock.now();
@@ -189,7 +189,7 @@ async fn a_server_that_says_no_more_is_left_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_above_the_limit_is_an_error_of_its_request_alone() {
+async fn an_answer_above_the_limit_fails_only_its_request() {
     let mut stage = Stage::with(1, 1 << 20, |options| options.longest_answer = 1_000);
     let (mut opened, mut peer) = stage.open().await;
     let (large, small) = (opened.session.get_data("/large"), opened.session.get_data("/small"));
@@ -211,6 +211,19 @@ async fn an_answer_above_the_limit_is_an_error_of_its_request_alone() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_watch_of_an_answer_above_the_limit_is_removed() {
+    let mut stage = Stage::with(1, 1 << 20, |options| options.longest_answer = 1_000);
+    let (opened, mut peer) = stage.open().await;
+    let large = opened.session.watch_data("/large");
+    let asked = peer.asked().await;
+    let body = GetDataResponse { data: Some(vec![7; 2_000].into()), stat: Stat::default() };
+    peer.reply(asked.xid, 1, ErrorCode::Ok, &body).await;
+    assert!(matches!(soon(large).await.err(), Some(Error::AnswerTooLong { .. })));
+    let removal = peer.expect(OpCode::RemoveWatches).await;
+    assert_eq!(removal.read::<RemoveWatchesRequest<'_>>().path, "/large");
+}
+
+#[tokio::test(start_paused = true)]
 async fn answers_may_come_byte_by_byte() {
     let mut stage = Stage::new(1);
     let (opened, mut peer) = stage.open().await;
@@ -219,7 +232,7 @@ async fn answers_may_come_byte_by_byte() {
     let mut bytes = reply(one.xid, 1, ErrorCode::Ok, &SyncResponse { path: "/".to_owned() });
     let data = GetDataResponse { data: Some(vec![1, 2, 3].into()), stat: Stat::default() };
     bytes.unsplit(reply(two.xid, 1, ErrorCode::Ok, &data));
-    // Longer than the server may be silent, but it never is.
+    // This takes longer than the server may be silent, but the server never is.
     for byte in &bytes {
         peer.send(&[*byte]).await;
         tokio::time::sleep(Duration::from_millis(100)).await;
@@ -229,7 +242,7 @@ async fn answers_may_come_byte_by_byte() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_the_socket_does_not_take_follows_in_order_with_what_was_dropped() {
+async fn requests_that_the_socket_does_not_take_at_once_follow_in_order() {
     let mut stage = Stage::with(1, 64, |_| {});
     let (opened, mut peer) = stage.open().await;
     let data = vec![7; 1_000];
@@ -255,7 +268,7 @@ async fn what_the_socket_does_not_take_follows_in_order_with_what_was_dropped() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_never_written_is_known_not_to_be_done() {
+async fn a_request_never_written_fails_as_not_connected() {
     let mut stage = Stage::with(1, 64, |_| {});
     let (mut opened, peer) = stage.open().await;
     let data = vec![7; 1_000];
@@ -263,13 +276,26 @@ async fn what_was_never_written_is_known_not_to_be_done() {
     let behind = opened.session.set_data("/2", &data, None);
     settle().await;
     drop(peer);
-    assert_eq!(soon(begun).await, Err(Error::ConnectionLoss), "a part of it is out");
+    assert_eq!(soon(begun).await, Err(Error::ConnectionLoss), "a part of it was written");
     assert_eq!(soon(behind).await, Err(Error::NotConnected));
     lost(&mut opened).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_has_no_answer_is_bounded() {
+async fn a_request_never_written_fails_as_not_connected_even_if_the_session_ends() {
+    let mut stage = Stage::with(1, 64, |_| {});
+    let (opened, mut peer) = stage.open().await;
+    let data = vec![7; 1_000];
+    let begun = opened.session.set_data("/1", &data, None);
+    let behind = opened.session.set_data("/2", &data, None);
+    settle().await;
+    peer.reply(xid::AUTH, 0, ErrorCode::AuthFailed, &()).await;
+    assert_eq!(soon(begun).await, Err(Error::SessionEnded), "a part of it was written");
+    assert_eq!(soon(behind).await, Err(Error::NotConnected));
+}
+
+#[tokio::test(start_paused = true)]
+async fn unanswered_requests_are_bounded() {
     let mut stage = Stage::new(1);
     let (opened, mut peer) = stage.open().await;
     let reading = async {
@@ -295,7 +321,7 @@ async fn what_has_no_answer_is_bounded() {
     let (opened, _peer) = stage.open().await;
     let data = vec![0; 5_000_000];
     let pending: Vec<_> = (0..13).map(|_| opened.session.set_data("/a", &data, None)).collect();
-    assert_eq!(opened.session.set_data("/a", &data, None).await, Err(Error::Throttled), "of bytes as well");
+    assert_eq!(opened.session.set_data("/a", &data, None).await, Err(Error::Throttled), "bytes are bounded, too");
     drop(pending);
 }
 
@@ -337,7 +363,7 @@ impl Stage {
     }
 }
 
-/// Takes the items of a stream that are ready.
+/// Returns the next item of a stream if it is ready.
 trait NextNow {
     fn next_now(&mut self) -> Option<SessionEvent>;
 }
@@ -348,7 +374,7 @@ impl NextNow for futures::stream::BoxStream<'static, SessionEvent> {
     }
 }
 
-/// Accepts all bytes, and keeps each write.
+/// Accepts all bytes, and keeps the length of each write.
 #[derive(Clone, Default)]
 struct Writes(Arc<Mutex<Vec<usize>>>);
 
@@ -368,7 +394,7 @@ impl tokio::io::AsyncWrite for Writes {
 }
 
 #[tokio::test(start_paused = true)]
-async fn requests_that_are_corked_leave_in_one_write() {
+async fn corked_requests_are_written_together() {
     let link: Link<()> =
         Link::new(Clock::Tokio(tokio::time::Instant::now()), Arc::new(RequestLimit::new(usize::MAX)), Arc::default());
     let writes = Writes::default();
@@ -377,19 +403,19 @@ async fn requests_that_are_corked_leave_in_one_write() {
     let length = 4 + 8 + 4 + 1 + 1;
     let ask = || link.hand_over(&request, None).expect("it is taken");
     let alone = ask();
-    assert_eq!(std::mem::take(&mut *writes.0.lock()), [length], "by its caller");
+    assert_eq!(std::mem::take(&mut *writes.0.lock()), [length], "its caller writes it");
     link.cork();
     link.cork();
     let (first, dropped, last) = (ask(), ask(), ask());
     link.uncork();
-    assert_eq!(*writes.0.lock(), [0; 0], "a cork is left");
+    assert_eq!(*writes.0.lock(), [0; 0], "one cork remains");
     drop(dropped);
     link.uncork();
-    assert_eq!(std::mem::take(&mut *writes.0.lock()), [3 * length], "also what no caller waits for");
+    assert_eq!(std::mem::take(&mut *writes.0.lock()), [3 * length], "even the request that no caller waits for");
     link.uncork();
     let after = ask();
     assert_eq!(std::mem::take(&mut *writes.0.lock()), [length]);
-    // With many in flight the task writes.
+    // With many requests in flight, the task writes.
     let many: Vec<_> = (0..8).map(|_| ask()).collect();
     link.cork();
     let waiting = ask();
@@ -400,7 +426,7 @@ async fn requests_that_are_corked_leave_in_one_write() {
     drop((alone, first, last, after, many, waiting));
 }
 
-/// The server closes or resets the connection on a request that is too long for it. Silence is another matter.
+/// The server closes or resets the connection on a request that is too long for it. Silence does not count.
 #[tokio::test(start_paused = true)]
 async fn a_request_on_which_two_connections_ended_is_refused() {
     for end in [None, Some(std::io::ErrorKind::ConnectionReset), Some(std::io::ErrorKind::UnexpectedEof)] {
@@ -414,7 +440,7 @@ async fn a_request_on_which_two_connections_ended_is_refused() {
             peer.expect(OpCode::Exists).await;
             drop(peer);
             assert_eq!(soon(large).await, Err(Error::ConnectionLoss));
-            assert_eq!(soon(small).await, Err(Error::ConnectionLoss), "it was under way");
+            assert_eq!(soon(small).await, Err(Error::ConnectionLoss), "it was in flight");
             lost(&mut opened).await;
             peer = stage.resume().await;
             assert_eq!(next_event(&mut opened).await, Some(SessionEvent::Connected));

@@ -1,4 +1,4 @@
-//! The server's side, written down step by step.
+//! A server that a test plays step by step.
 
 use std::io;
 use std::pin::Pin;
@@ -25,14 +25,14 @@ use crate::protocol::{
 use crate::util::clock::{self, Clock};
 use crate::util::mutex::Mutex;
 
-/// What the client asks for.
+/// The session timeout that the client requests.
 pub(super) const T: Duration = Duration::from_secs(10);
 pub(super) const ID: i64 = 0x1234_5678_9abc;
 pub(super) const PASSWORD: &[u8] = b"sixteen bytes...";
-/// No step takes longer.
+/// The longest time that a step may take.
 const PATIENCE: Duration = Duration::from_secs(300);
 
-/// What becomes of an attempt to connect.
+/// The outcome of attempts to connect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Way {
     Accept,
@@ -46,10 +46,10 @@ pub(super) enum Way {
 struct Net {
     start: Instant,
     way: Mutex<Way>,
-    /// Bytes that fit in each direction before a writer waits.
+    /// How many bytes fit in each direction before a writer waits.
     room: usize,
     attempts: Mutex<Vec<(Duration, usize)>>,
-    /// What the client reads at the end of a connection: nothing, or this error.
+    /// What the client reads when a connection ends: the end of the stream, or this error.
     end: Arc<Mutex<Option<io::ErrorKind>>>,
     accepted: mpsc::UnboundedSender<(usize, DuplexStream)>,
 }
@@ -78,7 +78,7 @@ impl Connector for Net {
     }
 }
 
-/// What the client reads of a connection.
+/// The half of a connection that the client reads.
 struct Incoming {
     stream: ReadHalf<DuplexStream>,
     end: Arc<Mutex<Option<io::ErrorKind>>>,
@@ -96,7 +96,7 @@ impl AsyncRead for Incoming {
     }
 }
 
-/// An ensemble whose servers are played by the test.
+/// An ensemble whose servers the test plays.
 pub(super) struct Stage {
     net: Arc<Net>,
     accepted: mpsc::UnboundedReceiver<(usize, DuplexStream)>,
@@ -141,12 +141,12 @@ impl Stage {
         *self.net.way.lock() = way;
     }
 
-    /// What the client reads from now on when the server closes a connection.
+    /// Sets what the client reads from now on when the server closes a connection.
     pub(super) fn end_with(&self, end: Option<io::ErrorKind>) {
         *self.net.end.lock() = end;
     }
 
-    /// Returns when each host was tried, since the start.
+    /// Returns each attempt: the time since the start, and the host.
     pub(super) fn attempts(&self) -> Vec<(Duration, usize)> {
         self.net.attempts.lock().clone()
     }
@@ -157,11 +157,11 @@ impl Stage {
 
     /// Returns the next connection that the client makes.
     pub(super) async fn peer(&mut self) -> Peer {
-        let (host, stream) = soon(self.accepted.recv()).await.expect("the stage stands");
+        let (host, stream) = soon(self.accepted.recv()).await.expect("the stage exists");
         Peer { host, stream, buffer: BytesMut::new() }
     }
 
-    /// Returns a connection that was made and not accepted yet, if there is one.
+    /// Returns a connection that was made but not accepted yet, if there is one.
     pub(super) fn waiting_peer(&mut self) -> Option<Peer> {
         let (host, stream) = self.accepted.try_recv().ok()?;
         Some(Peer { host, stream, buffer: BytesMut::new() })
@@ -195,7 +195,7 @@ pub(super) struct Peer {
     buffer: BytesMut,
 }
 
-/// What a client asked.
+/// A request of the client.
 #[derive(Debug)]
 pub(super) struct Asked {
     pub(super) xid: i32,
@@ -246,26 +246,26 @@ impl Peer {
         asked
     }
 
-    /// Returns whether all that arrived was read: nothing more arrives unless the clock moves.
+    /// Returns whether everything that arrived was read. Nothing more arrives unless the clock moves.
     pub(super) async fn is_quiet(&mut self) -> bool {
         tokio::task::yield_now().await;
         self.buffer.is_empty() && self.stream.read_buf(&mut self.buffer).now_or_never().is_none()
     }
 
-    /// Opens the session or lets it be taken up; what the client said.
+    /// Opens or resumes the session. Returns the client's request.
     pub(super) async fn greet(&mut self, granted: Duration) -> Hello {
         let hello = self.hello().await;
-        self.welcome(granted.as_millis() as i32, ID).await;
+        self.connect_response(granted.as_millis() as i32, ID).await;
         hello
     }
 
-    /// Shows that the server serves the new session.
+    /// Answers the first ping, which shows that the server serves the new session.
     pub(super) async fn serve_first(&mut self) {
         let asked = self.expect(OpCode::Ping).await;
         self.reply(asked.xid, 0, ErrorCode::Ok, &()).await;
     }
 
-    /// Takes a credential, or refuses it.
+    /// Accepts a credential or refuses it.
     pub(super) async fn answer_credentials(&mut self, answer: ErrorCode) {
         self.expect(OpCode::Auth).await;
         self.reply(xid::AUTH, 0, answer, &()).await;
@@ -283,7 +283,7 @@ impl Peer {
         }
     }
 
-    pub(super) async fn welcome(&mut self, timeout: i32, id: i64) {
+    pub(super) async fn connect_response(&mut self, timeout: i32, id: i64) {
         let password = Secret(PASSWORD.to_vec());
         let response =
             ConnectResponse { protocol_version: 0, timeout, session_id: id, password, read_only: Some(false) };
@@ -319,7 +319,7 @@ pub(super) fn reply(xid: i32, zxid: i64, err: ErrorCode, body: &impl Encode) -> 
     frame
 }
 
-/// What a client says first.
+/// The first request of a client.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Hello {
     pub(super) zxid: i64,
@@ -328,7 +328,7 @@ pub(super) struct Hello {
     pub(super) password: Vec<u8>,
 }
 
-/// A call of an observer.
+/// A call to the observer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Told {
     Connecting(clock::Instant),
@@ -340,12 +340,12 @@ pub(super) enum Told {
 #[derive(Debug, Default)]
 pub(super) struct Seen {
     told: Mutex<Vec<Told>>,
-    /// What is held outlasts a lost connection.
+    /// Whether what the client holds outlasts a lost connection.
     pub(super) outlasts_connections: AtomicBool,
 }
 
 impl Seen {
-    /// Returns the calls since the last time.
+    /// Returns the calls since the previous `take`.
     pub(super) fn take(&self) -> Vec<Told> {
         std::mem::take(&mut *self.told.lock())
     }

@@ -1,4 +1,4 @@
-//! A server that says nothing, and the pings that find it out.
+//! Pings detect a silent server.
 
 use std::io::ErrorKind;
 use std::sync::Arc;
@@ -11,8 +11,8 @@ use crate::engine::{Error, Proof, SessionEvent};
 use crate::protocol::{ErrorCode, ExistsRequest, OpCode, xid};
 use crate::util::clock::Clock;
 
-/// The process may have been stopped for so long that the session is over: a write sent now would have an unknown
-/// outcome.
+/// The process may have been suspended for so long that the session is over: the outcome of a write sent now would be
+/// unknown.
 #[tokio::test(start_paused = true)]
 async fn after_a_pause_of_a_session_timeout_nothing_is_written() {
     let link: Link<()> =
@@ -22,7 +22,7 @@ async fn after_a_pause_of_a_session_timeout_nothing_is_written() {
     let request = ExistsRequest { path: "/", watch: false };
     for _ in 0..2 {
         tokio::time::advance(T - Duration::from_millis(1)).await;
-        assert!(link.hand_over(&request, None).is_ok(), "it counts from the latest write");
+        assert!(link.hand_over(&request, None).is_ok(), "the pause counts from the latest write");
     }
     tokio::time::advance(T).await;
     assert_eq!(link.hand_over(&request, None).err(), Some(Error::NotConnected));
@@ -32,7 +32,7 @@ async fn after_a_pause_of_a_session_timeout_nothing_is_written() {
     assert_eq!(written.len(), 2 * (4 + 8 + 4 + 1 + 1), "two requests");
 }
 
-/// Not even a ping, with which the connection would look as good as new to the next caller.
+/// Not even a ping is written: after a ping, the connection would look usable to the next caller.
 #[tokio::test(start_paused = true)]
 async fn after_a_pause_of_a_session_timeout_the_connection_is_left() {
     let mut stage = Stage::new(1);
@@ -64,7 +64,7 @@ async fn a_server_that_owes_an_answer_for_too_long_is_left() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_idle_connection_is_pinged_and_each_answer_is_told() {
+async fn an_idle_connection_is_pinged_and_each_answer_is_reported() {
     let mut stage = Stage::new(1);
     let (opened, mut peer) = stage.open().await;
     stage.seen.take();
@@ -105,7 +105,7 @@ async fn a_long_session_timeout_does_not_let_a_connection_idle() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_ping_without_an_answer_costs_the_connection() {
+async fn an_unanswered_ping_ends_the_connection() {
     let mut stage = Stage::new(1);
     let (mut opened, mut peer) = stage.open().await;
     let opened_at = stage.clock.now();
@@ -119,7 +119,7 @@ async fn a_ping_without_an_answer_costs_the_connection() {
     assert_eq!(next_event(&mut opened).await, Some(SessionEvent::Connected));
 }
 
-/// The answers of others are a sign of life, but only writes replace a ping, not reads.
+/// Answers to other requests are a sign of life. But only writes replace a ping; reads do not.
 #[tokio::test(start_paused = true)]
 async fn a_busy_connection_is_not_pinged() {
     let mut stage = Stage::new(1);
@@ -133,10 +133,9 @@ async fn a_busy_connection_is_not_pinged() {
     }
 }
 
-/// The server closes or resets a connection. Any other error may be this machine's own, while the server has been
-/// silent.
+/// A close or a reset comes from the server. Any other error may come from this machine while the server is silent.
 #[tokio::test(start_paused = true)]
-async fn the_end_of_a_connection_is_a_contact_and_another_error_of_the_socket_is_none() {
+async fn a_close_counts_as_contact_and_other_socket_errors_do_not() {
     for (end, is_contact) in [
         (None, true),
         (Some(ErrorKind::ConnectionReset), true),
@@ -157,9 +156,9 @@ async fn the_end_of_a_connection_is_a_contact_and_another_error_of_the_socket_is
     }
 }
 
-/// Bytes that never become an answer keep the connection for a session timeout and no longer.
+/// Bytes that never become an answer keep the connection for a session timeout at most.
 #[tokio::test(start_paused = true)]
-async fn an_answer_that_trickles_for_a_session_timeout_is_none() {
+async fn an_answer_may_trickle_in_for_a_session_timeout_at_most() {
     let mut stage = Stage::new(1);
     let (mut opened, mut peer) = stage.open().await;
     let asked_at = stage.clock.now();

@@ -43,7 +43,7 @@ async fn persistent(opened: &Opened, peer: &mut Peer, path: &str, mode: WatchMod
     soon(watching).await.expect("a watch")
 }
 
-/// The server is asked to forget a watch, and answers with this code.
+/// Expects a request to remove a watch, and answers it with this code.
 async fn expect_removal(peer: &mut Peer, path: &str, watcher: WatcherType, code: ErrorCode) {
     let asked = peer.expect(OpCode::RemoveWatches).await;
     assert_eq!(asked.read::<RemoveWatchesRequest<'_>>(), RemoveWatchesRequest { path, watcher });
@@ -51,7 +51,7 @@ async fn expect_removal(peer: &mut Peer, path: &str, watcher: WatcherType, code:
 }
 
 #[tokio::test(start_paused = true)]
-async fn watches_are_restored_before_the_connection_is_told() {
+async fn watches_are_restored_before_the_connection_is_reported() {
     let mut stage = Stage::new(1);
     let (mut opened, mut peer) = stage.open().await;
     let mut created = exists(&opened, &mut peer, "/new", ErrorCode::NoNode).await;
@@ -69,7 +69,7 @@ async fn watches_are_restored_before_the_connection_is_told() {
         SetWatchesRequest { relative_zxid: 5, data: vec!["/data", "/old"], exist: vec!["/new"], child: vec!["/dir"] };
     assert_eq!(request, expected);
     peer.event(EventType::NodeCreated, "/new").await;
-    assert_eq!(soon(&mut created).await, Event::NodeCreated, "what was missed");
+    assert_eq!(soon(&mut created).await, Event::NodeCreated, "the missed event");
     assert!(opened.events.next().now_or_never().is_none());
     assert_eq!(opened.session.sync("/").await, Err(crate::engine::Error::NotConnected));
     peer.confirm(&asked, 9).await;
@@ -78,9 +78,9 @@ async fn watches_are_restored_before_the_connection_is_told() {
     assert_eq!(soon(&mut there).await, Event::NodeDeleted);
 }
 
-/// The answer to a first chunk carries a later transaction; that must not hide from the second what happened meanwhile.
+/// The answer to the first chunk carries a later zxid. If the second chunk used it, changes in between would be missed.
 #[tokio::test(start_paused = true)]
-async fn all_chunks_ask_for_the_same_past_also_when_they_are_sent_again() {
+async fn all_chunks_use_the_same_zxid_even_when_they_are_sent_again() {
     let mut stage = Stage::new(1);
     let (mut opened, mut peer) = stage.open().await;
     let mut watches = Vec::new();
@@ -93,15 +93,15 @@ async fn all_chunks_ask_for_the_same_past_also_when_they_are_sent_again() {
     let mut peer = stage.resume().await;
     let asked = peer.expect(OpCode::SetWatches).await;
     assert_eq!(asked.read::<SetWatchesRequest<'_>>().relative_zxid, 5);
-    assert!(peer.is_quiet().await, "one after the other");
+    assert!(peer.is_quiet().await, "chunks are sent one after the other");
     peer.confirm(&asked, 100).await;
     peer.expect(OpCode::SetWatches).await;
     drop(peer);
     lost(&mut opened).await;
     let mut peer = stage.peer().await;
     assert_eq!(peer.hello().await.zxid, 5);
-    peer.welcome(10_000, super::script::ID).await;
-    // In shorter ones: that may have been the reason.
+    peer.connect_response(10_000, super::script::ID).await;
+    // The chunks are shorter now: their length may have been the reason for the loss.
     for _ in 0..3 {
         let asked = peer.expect(OpCode::SetWatches).await;
         assert_eq!(asked.read::<SetWatchesRequest<'_>>().relative_zxid, 5);
@@ -111,7 +111,7 @@ async fn all_chunks_ask_for_the_same_past_also_when_they_are_sent_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_dropped_watch_is_removed_where_no_other_needs_it() {
+async fn a_dropped_watch_is_removed_if_no_other_needs_it() {
     let mut stage = Stage::new(1);
     let (opened, mut peer) = stage.open().await;
     let first = data(&opened, &mut peer, "/a").await;
@@ -122,13 +122,13 @@ async fn a_dropped_watch_is_removed_where_no_other_needs_it() {
     expect_removal(&mut peer, "/a", WatcherType::Data, ErrorCode::Ok).await;
     drop(children(&opened, &mut peer, "/a").await);
     expect_removal(&mut peer, "/a", WatcherType::Children, ErrorCode::Ok).await;
-    // One that is asked for meanwhile would go with it.
+    // The removal would also remove a watch that is being armed.
     let dropped = data(&opened, &mut peer, "/a").await;
     let asked = opened.session.watch_exists("/a");
     drop(dropped);
     let exists = peer.expect(OpCode::Exists).await;
     assert!(peer.is_quiet().await);
-    // It arms one, which nobody takes.
+    // The request arms a watch that no caller takes.
     drop(asked);
     peer.reply(exists.xid, 1, ErrorCode::NoNode, &()).await;
     expect_removal(&mut peer, "/a", WatcherType::Data, ErrorCode::Ok).await;
@@ -145,27 +145,27 @@ async fn a_removal_waits_for_the_answers_to_requests_that_arm_the_same_watch() {
     let [one, other] = [peer.expect(OpCode::GetData).await, peer.expect(OpCode::GetData).await];
     peer.reply(one.xid, 1, ErrorCode::NoNode, &()).await;
     assert!(soon(first).await.is_err());
-    assert!(peer.is_quiet().await, "the other may arm one");
+    assert!(peer.is_quiet().await, "the other request may arm a watch");
     peer.reply(other.xid, 1, ErrorCode::NoNode, &()).await;
     assert!(soon(second).await.is_err());
     expect_removal(&mut peer, "/a", WatcherType::Data, ErrorCode::Ok).await;
     assert!(peer.is_quiet().await);
 }
 
-/// Servers from 3.9 on remove each alone.
+/// Servers from 3.9 on remove each kind separately.
 #[tokio::test(start_paused = true)]
-async fn all_that_was_dropped_beside_a_persistent_watch_goes_with_it() {
+async fn watches_dropped_beside_a_persistent_watch_are_removed_with_it() {
     let mut stage = Stage::new(1);
     let (opened, mut peer) = stage.open().await;
     let dropped = (data(&opened, &mut peer, "/a").await, children(&opened, &mut peer, "/a").await);
     let watching = opened.session.watch_persistent("/a", WatchMode::Persistent);
     let asked = peer.expect(OpCode::AddWatch).await;
     drop(dropped);
-    assert!(peer.is_quiet().await, "it is being armed");
+    assert!(peer.is_quiet().await, "the persistent watch is being armed");
     peer.reply(asked.xid, 5, ErrorCode::Ok, &ErrorResponse { err: ErrorCode::Ok }).await;
     let standing = soon(watching).await.expect("a watch");
     drop(exists(&opened, &mut peer, "/a", ErrorCode::Ok).await);
-    assert!(peer.is_quiet().await, "it is armed");
+    assert!(peer.is_quiet().await, "the persistent watch is armed");
     drop(standing);
     for watcher in [WatcherType::Children, WatcherType::Data, WatcherType::Persistent] {
         expect_removal(&mut peer, "/a", watcher, ErrorCode::Ok).await;
@@ -175,7 +175,7 @@ async fn all_that_was_dropped_beside_a_persistent_watch_goes_with_it() {
 
 /// The request is not written yet when it is dropped.
 #[tokio::test(start_paused = true)]
-async fn a_removal_that_waits_for_a_request_that_is_dropped_is_not_forgotten() {
+async fn a_removal_that_waits_for_a_dropped_request_is_not_forgotten() {
     let mut stage = Stage::new(1);
     let (opened, mut peer) = stage.open().await;
     let dropped = exists(&opened, &mut peer, "/a", ErrorCode::NoNode).await;
@@ -190,7 +190,7 @@ async fn a_removal_that_waits_for_a_request_that_is_dropped_is_not_forgotten() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_whose_answer_is_not_taken_is_removed() {
+async fn a_watch_is_removed_if_no_caller_takes_the_answer() {
     let mut stage = Stage::new(1);
     let (opened, mut peer) = stage.open().await;
     let watching = opened.session.watch_exists("/a");
@@ -198,7 +198,7 @@ async fn a_watch_whose_answer_is_not_taken_is_removed() {
     drop(watching);
     peer.reply(asked.xid, 1, ErrorCode::NoNode, &()).await;
     expect_removal(&mut peer, "/a", WatcherType::Data, ErrorCode::Ok).await;
-    // A failed one leaves nothing.
+    // A failed request leaves no watch.
     let watching = opened.session.watch_data("/a");
     let asked = peer.expect(OpCode::GetData).await;
     peer.reply(asked.xid, 1, ErrorCode::NoNode, &()).await;
@@ -207,7 +207,7 @@ async fn a_watch_whose_answer_is_not_taken_is_removed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_dropped_while_it_is_restored_is_removed_afterwards() {
+async fn a_watch_dropped_while_it_is_restored_is_removed_afterwards() {
     let mut stage = Stage::new(1);
     let (mut opened, mut peer) = stage.open().await;
     let early = data(&opened, &mut peer, "/early").await;
@@ -227,7 +227,7 @@ async fn what_is_dropped_while_it_is_restored_is_removed_afterwards() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_persistent_watch_survives_and_says_that_it_may_have_missed_something() {
+async fn a_persistent_watch_survives_and_reports_that_it_may_have_missed_events() {
     let mut stage = Stage::new(1);
     let (mut opened, mut peer) = stage.open().await;
     let mut node = persistent(&opened, &mut peer, "/a", WatchMode::Persistent).await;
@@ -255,11 +255,11 @@ async fn a_persistent_watch_survives_and_says_that_it_may_have_missed_something(
     let asked = peer.expect(OpCode::CloseSession).await;
     peer.confirm(&asked, 7).await;
     soon(closed).await;
-    assert_eq!(soon(tree.next()).await, event("/a", Event::NodeDeleted), "what came before the end");
+    assert_eq!(soon(tree.next()).await, event("/a", Event::NodeDeleted), "an event from before the end");
     assert_eq!(soon(tree.next()).await, None);
 }
 
-/// They know no way to remove a persistent watch but with all others of its path.
+/// Such servers can remove a persistent watch only together with all other watches of its path.
 #[tokio::test(start_paused = true)]
 async fn servers_before_3_9_remove_all_watches_of_a_path_or_none() {
     let mut stage = Stage::new(1);
@@ -280,7 +280,7 @@ async fn servers_before_3_9_remove_all_watches_of_a_path_or_none() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_before_3_6_says_that_it_knows_no_persistent_watches() {
+async fn persistent_watches_are_unimplemented_before_3_6() {
     let mut stage = Stage::new(1);
     let (opened, mut peer) = stage.open().await;
     let watching = opened.session.watch_persistent("/a", WatchMode::Persistent);
@@ -303,5 +303,5 @@ async fn events_come_in_the_order_of_the_wire() {
     assert_eq!((&mut watch).now_or_never(), Some(Event::NodeDataChanged));
     drop(watch);
     tokio::time::sleep(Duration::from_secs(1)).await;
-    assert!(peer.is_quiet().await, "it was spent: there is nothing to remove");
+    assert!(peer.is_quiet().await, "it has fired: there is nothing to remove");
 }

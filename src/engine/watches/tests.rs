@@ -1,4 +1,4 @@
-//! What is armed, fired, removed and restored.
+//! Tests of how watches are armed, fired, removed and restored.
 
 use super::*;
 use crate::protocol::{AnyRequest, decode_client_frame};
@@ -7,7 +7,7 @@ fn arm(watches: &mut Watches, kind: Kind, path: &str) -> (u64, Armed) {
     watches.arm(kind, &Arc::from(path))
 }
 
-/// Removes a holder, and returns what the server may forget now.
+/// Removes a holder. Returns what the server may remove now.
 fn unneeded_without(watches: &mut Watches, kind: Kind, number: u64) -> Vec<WatcherType> {
     watches.disarm(kind, &Arc::from("/a"), number);
     watches.take_stale(&Arc::from("/a"))
@@ -35,7 +35,7 @@ fn node(path: &str, event: Event) -> PersistentEvent {
 }
 
 #[test]
-fn an_event_spends_what_it_concerns() {
+fn an_event_uses_up_the_one_shot_watches_that_it_fires() {
     use Event::{NodeChildrenChanged, NodeCreated, NodeDataChanged, NodeDeleted};
     for (event, concerned) in [
         (NodeCreated, [true, true, false]),
@@ -66,13 +66,13 @@ fn a_watch_is_removed_with_its_last_holder() {
     let (child, _d) = arm(&mut watches, Kind::Child, "/a");
     let on_data = vec![WatcherType::Data];
     assert_eq!(unneeded_without(&mut watches, Kind::Data, first), vec![]);
-    assert_eq!(unneeded_without(&mut watches, Kind::Data, first), vec![], "it is gone already");
-    assert_eq!(unneeded_without(&mut watches, Kind::Data, second), vec![], "the one on existence is kept with it");
+    assert_eq!(unneeded_without(&mut watches, Kind::Data, first), vec![], "it was removed before");
+    assert_eq!(unneeded_without(&mut watches, Kind::Data, second), vec![], "the watch on existence is kept with it");
     assert_eq!(unneeded_without(&mut watches, Kind::Exist, exists), on_data);
     assert_eq!(unneeded_without(&mut watches, Kind::Child, child), vec![WatcherType::Children]);
     let (spent, _e) = arm(&mut watches, Kind::Data, "/a");
     watches.fire(Event::NodeDeleted, "/a");
-    assert_eq!(unneeded_without(&mut watches, Kind::Data, spent), vec![], "the server's is spent as well");
+    assert_eq!(unneeded_without(&mut watches, Kind::Data, spent), vec![], "the server's watch is spent as well");
     assert!(watches.tables.iter().all(BTreeMap::is_empty) && watches.stale.is_empty());
 }
 
@@ -94,7 +94,7 @@ fn old_servers_would_remove_a_persistent_watch_together_with_one_beside_it() {
 }
 
 #[test]
-fn persistent_watches_hear_of_their_part_of_the_tree() {
+fn persistent_watches_get_the_events_of_their_part_of_the_tree() {
     let mut watches = Watches::default();
     let (_, single) = arm(&mut watches, Kind::Persistent, "/a");
     let (_, below) = arm(&mut watches, Kind::Recursive, "/a");
@@ -111,7 +111,7 @@ fn persistent_watches_hear_of_their_part_of_the_tree() {
 }
 
 #[test]
-fn too_many_unread_events_become_one_word() {
+fn too_many_unread_events_become_one_resync() {
     let mut watches = Watches::default();
     let (_, armed) = arm(&mut watches, Kind::Persistent, "/a");
     for _ in 0..UNREAD + 10 {
@@ -122,11 +122,11 @@ fn too_many_unread_events_become_one_word() {
     assert_eq!(events[0], PersistentEvent::Resync);
     watches.resync();
     watches.resync();
-    assert_eq!(read(&armed), [PersistentEvent::Resync], "twice says no more than once");
+    assert_eq!(read(&armed), [PersistentEvent::Resync], "two in a row are one");
 }
 
 #[test]
-fn the_end_reaches_every_holder_also_one_that_comes_late() {
+fn the_end_reaches_every_holder_even_one_that_comes_late() {
     let mut watches = Watches::default();
     let (_, mut once) = arm(&mut watches, Kind::Exist, "/a");
     let (_, standing) = arm(&mut watches, Kind::Recursive, "/a");

@@ -1,4 +1,4 @@
-//! Which node belongs to which recipe. No I/O.
+//! Decides which node belongs to which recipe. No I/O.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -20,10 +20,11 @@ use crate::util::znode::Stat;
 /// The length of the data of an atomic number.
 const ATOMIC_NUMBER_BYTES: i32 = 8;
 
-/// Returns the nodes at `root` and below with their recipes. Each node that was found is one of them, or in a recipe,
-/// or a directory of a recipe that has nothing else in it.
+/// Returns the nodes at `root` and below with their recipes. Each node that was found is one of these, or part of a
+/// recipe, or a directory of a recipe that contains nothing else.
 ///
-/// What a recipe has below its path is recognized before what could be a recipe of its own.
+/// Recipes with directories below their path are recognized first, because these directories could also be recipes of
+/// their own.
 pub(super) fn nodes(root: &str, contents: HashMap<String, Content>) -> Vec<Node> {
     let mut found = Found::new(contents);
     let mut recipes: BTreeMap<Place, Vec<Recipe>> = BTreeMap::new();
@@ -46,7 +47,11 @@ pub(super) fn nodes(root: &str, contents: HashMap<String, Content>) -> Vec<Node>
     }
     let (of_queues, beside) = queues(root, &mut found);
     used.extend(beside);
-    let in_directories = found.directories().into_iter().flat_map(|path| alone(&mut found, &path)).collect::<Vec<_>>();
+    let in_directories = found
+        .directories()
+        .into_iter()
+        .flat_map(|path| single_directory_recipes(&mut found, &path))
+        .collect::<Vec<_>>();
     for (path, recipe) in of_queues.into_iter().chain(in_directories) {
         recipes.entry(Place(path)).or_default().push(recipe);
     }
@@ -66,8 +71,8 @@ fn parents(found: &Found) -> Vec<String> {
     found.directories().into_iter().filter(is_parent).collect()
 }
 
-/// Takes what the recipes have that use one directory, and no further one.
-fn alone(found: &mut Found, path: &str) -> Vec<(String, Recipe)> {
+/// Takes the nodes of the recipes that use only this directory.
+fn single_directory_recipes(found: &mut Found, path: &str) -> Vec<(String, Recipe)> {
     let line = line(found, path).map(Recipe::Line);
     if is_number(found, path) {
         return line.into_iter().map(|recipe| (path.to_owned(), recipe)).collect();
@@ -96,7 +101,7 @@ fn line(found: &mut Found, path: &str) -> Option<Line> {
     Some(Line::new(path, &stat, children.collect(), others))
 }
 
-/// Takes the contenders in a directory, which may have none, or not exist.
+/// Takes the contenders in a directory, which may have none, or may not exist.
 fn line_or_empty(found: &mut Found, path: &str) -> Line {
     let stat = found.stat(path).unwrap_or_default();
     line(found, path).unwrap_or_else(|| Line::new(path, &stat, Vec::new(), Vec::new()))
@@ -165,13 +170,15 @@ fn member(entry: Entry) -> BalancerMember {
     BalancerMember { id, throughput: record.get("throughput").and_then(|share| share.as_u64()), entry }
 }
 
-/// Each handle of this library that writes a number has a node below it, and the lock of some has a line there.
+/// Returns whether the node is an atomic number: each handle of this library that writes one has a node below it, and
+/// some have the line of their lock there.
 fn is_number(found: &Found, path: &str) -> bool {
     found.stat(path).is_some_and(|stat| stat.data_length == ATOMIC_NUMBER_BYTES)
         && found.children(path).all(|name| is_uuid(name) || Role::of(name).is_some())
 }
 
-/// All names of members are UUIDs. Beside `ready` one such name is enough, as every other node counts as a member.
+/// Takes a double barrier, whose members are all named by UUIDs. If there is a node `ready`, one such name is enough,
+/// because every other node counts as a member.
 fn double_barrier(found: &mut Found, path: &str) -> Option<DoubleBarrier> {
     let is_ready = |name: &str, content: &Content| {
         name == READY && matches!(content, Content::Read { stat, .. } if !is_session(stat.ephemeral_owner))
@@ -193,7 +200,7 @@ fn group(found: &mut Found, path: &str) -> Option<Group> {
     (!members.is_empty()).then_some(Group { members })
 }
 
-/// Returns the nodes that are left, and those that have recipes, each before those below it.
+/// Returns the remaining nodes, and those that have recipes, each before those below it.
 fn in_order(root: &str, found: Found, recipes: BTreeMap<Place, Vec<Recipe>>) -> Vec<Node> {
     let with_recipes = recipes.into_iter().map(|(place, recipes)| (place, (None, recipes)));
     let mut nodes: BTreeMap<Place, (Option<NodeStat>, Vec<Recipe>)> = with_recipes.collect();

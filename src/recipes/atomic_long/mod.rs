@@ -1,4 +1,4 @@
-//! A number of 64 bits that many processes change, compatible with Curator's `DistributedAtomicLong`.
+//! A 64-bit number that many processes change, compatible with Curator's `DistributedAtomicLong`.
 //!
 //! ```no_run
 //! use zookeeper_recipes::Client;
@@ -15,36 +15,37 @@
 //!
 //! # What a caller can rely on
 //!
-//! A call that returns `Ok` was carried out exactly once, also if an answer was lost on the way. With any error but
+//! A call that returns `Ok` was carried out exactly once, even if an answer was lost. With any error but
 //! [`OutcomeUnknown`](crate::ErrorKind::OutcomeUnknown) it was not carried out. With that one it may have been, once:
-//! the session ended before its outcome could be read, or another client deleted or wrote the node of the handle.
+//! the session ended before the outcome could be read, or another client deleted or wrote the node of the handle.
 //! (Curator's `increment()` counts twice after a lost answer, and reports success.)
 //!
-//! The order is that of the ensemble: each change is made of the number that is there, and of no older one.
+//! The ensemble orders all changes: each is applied to the current number, never to an older one.
 //!
 //! # When things fail
 //!
 //! | event | what happens |
 //! |---|---|
 //! | connection suspended, nothing sent yet | A call waits for at most the connection timeout. |
-//! | connection suspended, write sent | It waits until it knows the outcome, or the session is over. |
-//! | reply lost | After the reconnect the handle's node tells whether it was carried out. If not, it is repeated. |
-//! | session lost, nothing in doubt | The handle takes another node in the next session, and the call goes on. |
+//! | connection suspended, write sent | The call waits until it knows the outcome, or the session is over. |
+//! | reply lost | After the reconnect, the handle's node shows whether it was carried out. If not, it is repeated. |
+//! | session lost, no unknown outcome | The handle creates another node in the next session, and the call continues. |
 //! | session lost, reply lost | The call returns `OutcomeUnknown`. |
-//! | another client wrote first | The call tries again, after a delay that grows, or under the lock. |
+//! | another client wrote first | The call retries, after a growing delay, or under the lock. |
 //! | the number's node deleted by another client | It counts as 0. The next write creates it again. |
-//! | the handle's node deleted by another client | The handle takes another one. In doubt: `OutcomeUnknown`. |
+//! | the handle's node deleted by another client | The handle creates another one. If a reply was lost: |
+//! | | `OutcomeUnknown`. |
 //! | one to seven bytes in the node | Calls return [`Error::Corrupted`]. `set` repairs it. |
 //! | process stopped for longer than the session timeout | As if the session was lost. |
 //! | future dropped | The change may be carried out, once. The next call first finds out whether it was. |
 //!
 //! # Under contention
 //!
-//! A write names the version that it was made of. If another client's write comes first, the ensemble refuses it, and
-//! the call reads and tries again, after 2 ms, doubling up to 250 ms, with jitter. Each refusal means that another
-//! write succeeded. With [`promoted_to_lock`](DistributedAtomicLongBuilder::promoted_to_lock), a call that was refused
-//! several times acquires a lock, and callers take turns. The calls of one handle and its clones always take turns, in
-//! the order in which they were first polled.
+//! A write names the version that it replaces. If another client's write comes first, the ensemble refuses it, and the
+//! call reads the number again and retries, after a delay of 2 ms that doubles up to 250 ms, with jitter. Each refusal
+//! means that another write succeeded. With [`promoted_to_lock`](DistributedAtomicLongBuilder::promoted_to_lock), a
+//! call that was refused several times acquires a lock, and callers take turns. The calls of one handle and its clones
+//! always take turns, in the order in which they were first polled.
 //!
 //! # What it costs
 //!
@@ -55,7 +56,7 @@
 //! | a write when no other client wrote since | one transaction |
 //! | each time that another client's write came first | one read and one transaction more |
 //! | [`get`](DistributedAtomicLong::get) | a sync and a read, sent together |
-//! | a lost reply | a sync and a read after the reconnect; if it was not carried out, a transaction more |
+//! | a lost reply | a sync and a read after the reconnect; if it was not carried out, one transaction more |
 //!
 //! A handle that only reads has no node. There are no watches and no heartbeats.
 //!
@@ -66,13 +67,13 @@
 //! | the path | persistent; missing parents are containers | the number: eight bytes, big-endian, two's complement |
 //! | `<path>/<uuid>` | ephemeral, one for each handle that has written in this session | two numbers as text |
 //!
-//! An empty node counts as a missing one: as 0, and as not [initialized](DistributedAtomicLong::initialize). The first
-//! write creates it empty, with the handle's node below it. Bytes after the eighth are ignored. To delete the number,
-//! delete what is below it too (`deleteall` of ZooKeeper's shell). The handle's node is deleted in the background when
+//! An empty node counts as missing: as 0, and as not [initialized](DistributedAtomicLong::initialize). The first write
+//! creates it empty, with the handle's node below it. Bytes after the eighth are ignored. To delete the number, delete
+//! what is below it too (`deleteall` in ZooKeeper's shell). The handle's node is deleted in the background when
 //! the last clone is dropped.
 //!
-//! A client that writes needs the permissions READ, WRITE, CREATE and DELETE at the number's node, one that reads needs
-//! READ.
+//! A client that writes needs the permissions READ, WRITE, CREATE and DELETE at the number's node; one that only reads
+//! needs READ.
 
 mod builder;
 mod error;
@@ -81,7 +82,6 @@ mod writer;
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::sync::{Mutex, MutexGuard};
 
@@ -93,17 +93,14 @@ use crate::client::Client;
 use crate::client::session::Session;
 use crate::engine;
 use crate::mutex::InterProcessMutex;
-use crate::util::backoff::Backoff;
-
-/// Delays after another client's write came first: each twice the one before, up to the second value.
-const AFTER_REFUSAL: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(250));
+use crate::util::backoff::{AFTER_CONFLICT, Backoff};
 
 /// A number before and after an addition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct Added {
-    /// The number to which was added. No other change came between.
+    /// The number before the addition. No other change came between.
     #[doc(alias = "preValue")]
     pub before: i64,
     /// The sum.
@@ -111,8 +108,8 @@ pub struct Added {
     pub after: i64,
 }
 
-/// A number that many processes change; see the [module](self). A clone is cheap; all clones are one handle, and have
-/// one node.
+/// A number that many processes change; see the [module](self). Cheap to clone; all clones are one handle with one
+/// node.
 #[doc(alias = "DistributedAtomicNumber")]
 #[doc(alias = "DistributedAtomicValue")]
 #[derive(Clone)]
@@ -124,9 +121,9 @@ struct Inner {
     path: Arc<str>,
     /// One write at a time, in the order of the calls.
     writer: Mutex<Writer>,
-    /// The lock that is used after so many refusals.
+    /// The lock, and after how many refusals it is used.
     lock: Option<(InterProcessMutex, u32)>,
-    // The last one: the node of the writer is deleted before the client may close.
+    // The last field: the node of the writer is deleted before the client may close.
     client: Client,
 }
 
@@ -163,12 +160,12 @@ impl DistributedAtomicLong {
     }
 
     /// Adds `delta`, which may be negative, and returns the number before and after. Waits until it is done, however
-    /// many other clients write. To bound it, use `tokio::time::timeout`: if that elapses, the change may still be
-    /// carried out, once.
+    /// many other clients write. To limit the wait, use `tokio::time::timeout`: if that elapses, the change may still
+    /// be carried out, once.
     ///
     /// # Errors
     /// * [`Error::Overflow`] if the sum does not fit into 64 bits. (Curator's wraps around.)
-    /// * [`Error::Corrupted`] if the node holds no number; [`Error::VersionOverflow`]; [`Error::Lock`].
+    /// * [`Error::Corrupted`] if the node has no valid number; [`Error::VersionOverflow`]; [`Error::Lock`].
     /// * [`Error::Client`] with [`ErrorKind::OutcomeUnknown`](crate::ErrorKind::OutcomeUnknown): it was added once or
     ///   not at all. With any other kind nothing was added, for example without permission, or without a connection
     ///   for as long as the client's connection timeout.
@@ -204,8 +201,8 @@ impl DistributedAtomicLong {
         self.add(-1).await
     }
 
-    /// Sets the number to `new` if it is `expected`, and returns whether it did. A missing or empty node is no number,
-    /// not even 0: it has to be [initialized](Self::initialize) or [set](Self::set) first, as in Curator.
+    /// Sets the number to `new` if it is `expected`, and returns whether it did. A missing or empty node equals no
+    /// number, not even 0: it has to be [initialized](Self::initialize) or [set](Self::set) first, as in Curator.
     ///
     /// # Errors
     /// As [`add`](Self::add), without [`Error::Overflow`].
@@ -233,7 +230,7 @@ impl DistributedAtomicLong {
         self.change(Change::Initialize(number)).await.map(|changed| changed.written.is_some())
     }
 
-    /// Sets the number, whatever the node holds.
+    /// Sets the number unconditionally.
     ///
     /// # Errors
     /// [`Error::Client`] as for [`add`](Self::add); [`Error::Closed`].
@@ -277,7 +274,7 @@ impl DistributedAtomicLong {
         tokio::task::coop::consume_budget().await;
         let Inner { path, lock, client, .. } = &*self.inner;
         let core = client.core();
-        let (mut delays, mut refused) = (Backoff::new(AFTER_REFUSAL), 0);
+        let (mut delays, mut refused) = (Backoff::new(AFTER_CONFLICT), 0);
         let mut held = None;
         loop {
             if let Some((lock, tries)) = lock

@@ -1,9 +1,10 @@
 //! The writes of one handle: each is carried out once, or not at all.
 //!
-//! The handle has a node of its own in each session, below that of the number. The version of that node counts the
+//! The handle has its own node in each session, below the number's node. The version of the handle's node counts the
 //! handle's transactions (see `client/sequence.rs`), so after a lost answer it shows whether the last one was carried
-//! out. As a child it also ties the handle to this very node. A node that was deleted and created again has no such
-//! child, so what is remembered of the first is never written into the second, although versions start again.
+//! out. As a child it also ties the handle to this very node of the number: a node that was deleted and created again
+//! has no such child, so a number derived from the first is never written into the second, although versions start
+//! again.
 
 use std::sync::Arc;
 
@@ -16,7 +17,7 @@ use crate::client::session::{Condition, Session};
 use crate::client::{self, ErrorKind};
 use crate::engine::{self, Multi, Op, OpResult};
 
-/// The version that a server takes for any.
+/// The version that a server takes to mean any version.
 const ANY_VERSION: i32 = -1;
 
 /// The writes of one handle and its clones.
@@ -32,24 +33,25 @@ pub(super) struct Writer {
 #[derive(Debug)]
 struct Registered {
     sequence: Sequence,
-    /// A transaction that was handed over, whose outcome is not known: its caller is gone.
+    /// A transaction that was handed over and whose outcome is unknown because its caller is gone.
     sent: Option<Ticket>,
     /// The node after the last own write, or as it was read; `None` once another client's write was noticed.
     known: Option<Content>,
 }
 
-/// What the node holds.
+/// The data of the number's node.
 #[derive(Debug, Clone)]
 struct Content {
     data: Vec<u8>,
     version: i32,
 }
 
-/// A number before and after a change; `None` is no number.
+/// A number before and after a change.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Changed {
+    /// `None` if the node was missing or empty.
     pub(super) before: Option<i64>,
-    /// `None` if nothing was to be written.
+    /// `None` if there was nothing to write.
     pub(super) written: Option<i64>,
 }
 
@@ -58,7 +60,7 @@ enum End {
     Written,
     /// It was not carried out, because another client wrote first.
     Refused,
-    /// It was not carried out, for a reason that passes.
+    /// It was not carried out, for a transient reason.
     Again,
 }
 
@@ -68,22 +70,22 @@ impl Writer {
         Writer { core: Arc::clone(core), path: Arc::clone(path), full, registered: None }
     }
 
-    /// Returns whether there is a node of the handle; then there is the node of the number too.
+    /// Returns whether the handle has a node; then the number's node exists too.
     pub(super) fn is_registered(&self) -> bool {
         self.registered.is_some()
     }
 
-    /// Attempts a change until another client's write comes between. `None` then: nothing was written.
+    /// Attempts a change. Returns `None` if another client's write came first and nothing was written.
     pub(super) async fn attempt(&mut self, change: Change) -> Result<Option<Changed>, Error> {
-        // Only what the ensemble has now may decide that nothing is written.
+        // Only a current value may decide that nothing is written.
         let mut synced = false;
         loop {
             self.register(change).await?;
             let content = match self.content(change, synced).await {
                 Ok(content) => content,
-                Err(error) if error.is_passing() => continue,
+                Err(error) if error.is_transient() => continue,
                 Err(engine::Error::NoNode) => {
-                    // With its children, so also that of the handle. The next round creates both.
+                    // The handle's node, a child, is gone as well. The next round creates both.
                     self.registered = None;
                     continue;
                 }
@@ -105,7 +107,7 @@ impl Writer {
         }
     }
 
-    /// Returns what a change makes of what the node holds.
+    /// Applies a change to the data of the node.
     fn next(&self, change: Change, content: Option<&Content>) -> Result<Changed, Error> {
         let before = match content {
             Some(content) if content.version == ANY_VERSION => {
@@ -117,7 +119,8 @@ impl Writer {
         Ok(Changed { before, written: change.of(&self.path, before)? })
     }
 
-    /// Ensures that the handle has a node in the current session, and that no transaction before this is in doubt.
+    /// Ensures that the handle has a node in the current session, and that no earlier transaction has an unknown
+    /// outcome.
     async fn register(&mut self, change: Change) -> Result<(), Error> {
         loop {
             let session = self.core.session_in_time(change.verb(), &self.path).await;
@@ -132,15 +135,14 @@ impl Writer {
             match Sequence::create(&self.core, &session, &self.full).await {
                 Ok(sequence) => self.registered = Some(Registered { sequence, sent: None, known: None }),
                 // The next session can create it.
-                Err(error) if error.is_passing() => {}
+                Err(error) if error.is_transient() => {}
                 Err(engine::Error::NoAuth) => return Err(self.denied("create a child of")),
                 Err(error) => return Err(self.error("create a child of", error)),
             }
         }
     }
 
-    /// Returns what the node holds: what is remembered, or what is read now. `None` if the change does not depend on
-    /// it.
+    /// Returns the data of the node, as remembered or as read now. `None` if the change does not depend on it.
     async fn content(&mut self, change: Change, synced: bool) -> Result<Option<Content>, engine::Error> {
         let Some(registered) = &mut self.registered else { return Err(engine::Error::NoNode) };
         if matches!(change, Change::Set(_)) {
@@ -153,10 +155,10 @@ impl Writer {
         }
         let session: &Session = &registered.sequence.session;
         let read = || async {
-            // The last answer to a write, even to a refused one, made this server as new as that.
+            // Without a sync, the server is at least as new as its last answer to a write, even a refused one.
             if synced { session.get_data_synced(&self.full).await } else { session.get_data(&self.full).await }
         };
-        let (data, stat) = session.retry_while_passing(read).await?;
+        let (data, stat) = session.retry_while_transient(read).await?;
         let content = Content { data, version: stat.version };
         registered.known = Some(content.clone());
         Ok(Some(content))
@@ -182,8 +184,8 @@ impl Writer {
         {
             return match registered.was_carried_out(ticket).await {
                 Some(true) => Ok(End::Written),
-                // It was answered, and the answer to another one would be the same.
-                Some(false) if !error.is_passing() => Err(self.error(change.verb(), error.clone())),
+                // It was answered, and a retry would get the same answer.
+                Some(false) if !error.is_transient() => Err(self.error(change.verb(), error.clone())),
                 Some(false) => Ok(End::Again),
                 None => {
                     self.registered = None;
@@ -201,7 +203,7 @@ impl Writer {
                 Ok(End::Written)
             }
             Ok(Multi::Refused { index: 1, error: engine::Error::BadVersion }) => Ok(End::Refused),
-            // Other clients deleted the handle's node, with that of the number or alone, or wrote it.
+            // Another client deleted the handle's node, alone or with the number's node, or wrote it.
             Ok(Multi::Refused { error: engine::Error::NoNode | engine::Error::BadVersion, .. }) => {
                 self.registered = None;
                 Ok(End::Refused)
@@ -211,9 +213,9 @@ impl Writer {
             }
             Ok(Multi::Refused { error, .. }) => Err(self.error(change.verb(), error)),
             // It was not sent, or not processed.
-            Err(error) if error.is_passing() => {
+            Err(error) if error.is_transient() => {
                 if let Condition::Connected(connection) = condition {
-                    session.loss_known(connection).await;
+                    session.wait_for_disconnect(connection).await;
                 }
                 Ok(End::Again)
             }
@@ -226,14 +228,15 @@ impl Writer {
     }
 
     fn denied(&self, doing: &str) -> Error {
-        let why = "no permission; who writes a number needs READ, WRITE, CREATE and DELETE at its node, for a child \
-                   that counts the writes, and CREATE above it if it is missing";
+        let why = "no permission; writing a number takes READ, WRITE, CREATE and DELETE at its node, for a child that \
+                   counts the writes, and CREATE above it if it is missing";
         Error::client(&self.path, client::Error::at(ErrorKind::NoAuth, doing, &self.path, why))
     }
 }
 
 impl Registered {
-    /// Settles a transaction whose caller is gone. False if this node cannot tell, so that another has to be used.
+    /// Settles a transaction whose caller is gone. Returns false if this node cannot show its outcome, so that another
+    /// node has to be used.
     async fn settle(&mut self) -> bool {
         match self.sent {
             Some(ticket) => self.was_carried_out(ticket).await.is_some(),
@@ -241,8 +244,8 @@ impl Registered {
         }
     }
 
-    /// Returns whether a transaction was carried out that was handed over and not answered. If it was not, it never
-    /// will be, as this session has sent requests after it that are answered. `None` if that cannot be known.
+    /// Returns whether an unanswered transaction was carried out. If it was not, it never will be, because later
+    /// requests of this session have been answered. `None` if that cannot be known.
     async fn was_carried_out(&mut self, ticket: Ticket) -> Option<bool> {
         let last = self.sequence.read(&[ticket]).await?;
         self.sent = None;

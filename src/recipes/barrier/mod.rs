@@ -38,12 +38,10 @@ mod error;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::FutureExt;
 use tokio::time::{Instant, timeout_at};
 
 pub use self::builder::BarrierBuilder;
 pub use self::error::Error;
-use crate::client::session::Condition;
 use crate::client::{self, Client, ErrorKind};
 use crate::engine;
 
@@ -103,8 +101,8 @@ impl Barrier {
     /// Removes the barrier, which releases all waiting tasks. Succeeds if the barrier is not set.
     ///
     /// # Errors
-    /// As [`set`](Self::set). [`ErrorKind::OutcomeUnknown`] if the answer was lost and the node that is there now may
-    /// be a barrier that was set since: it is left alone.
+    /// As [`set`](Self::set). [`ErrorKind::OutcomeUnknown`] if the answer was lost and the node that exists now may be
+    /// a barrier that was set since: it is left alone.
     ///
     /// # Cancel safety
     /// Once polled, the barrier may be removed even if the future is dropped.
@@ -116,8 +114,8 @@ impl Barrier {
         }
     }
 
-    /// Waits until the barrier is removed, without a time limit: also across the loss of the connection or of the
-    /// session. Returns as soon as the servers answer if the barrier is not set.
+    /// Waits until the barrier is removed, without a time limit, even across the loss of the connection or of the
+    /// session. If the barrier is not set, returns as soon as the servers answer.
     ///
     /// # Errors
     /// [`Error::Client`] if the barrier cannot be watched, for example because a permission is missing;
@@ -169,8 +167,7 @@ impl Barrier {
         let core = self.client.core();
         let full = core.full_path(&self.path);
         loop {
-            let session = core.connected_session().await.map_err(|error| self.error(error))?;
-            let Condition::Connected(connection) = session.condition() else { continue };
+            let (session, connection) = core.connected().await.map_err(|error| self.error(error))?;
             // A lagging server may not have seen the barrier yet, so a sync makes it catch up first. A read of the data
             // leaves no watch if the node does not exist.
             let (sync, read) = futures::join!(session.sync(&full), session.watch_data(&full));
@@ -179,18 +176,12 @@ impl Barrier {
                 Err(engine::Error::NoNode) => return Ok(()),
                 Err(error) => {
                     let failed = |error| self.error(client::Error::from_engine("wait at", &self.path, error));
-                    session.outlast(error, connection).await.map_err(failed)?;
+                    session.wait_if_transient(error, connection).await.map_err(failed)?;
                     continue;
                 }
             };
             *seen = true;
-            let mut conditions = session.conditions();
-            let disturbed = conditions.wait_for(|condition| *condition != Condition::Connected(connection));
-            tokio::select! {
-                biased;
-                _ = watch => {}
-                _ = disturbed.map(drop) => {}
-            }
+            session.changed(watch, connection).await;
         }
     }
 

@@ -15,16 +15,16 @@ use super::node::Node;
 use super::snapshot::Snapshot;
 use crate::util::mutex::Mutex;
 
-/// A difference between two snapshots that follow each other, or what else a subscriber has to know.
+/// A difference between two consecutive snapshots, or something else that a subscriber has to know.
 #[non_exhaustive]
 pub enum Change<T> {
     /// The node is new.
     #[doc(alias = "NODE_CREATED")]
     Added(Node<T>),
-    /// The node was written, or can be read now, or cannot be read any more. Of several writes in quick succession
+    /// The node was written, or can be read now, or cannot be read any more. After several writes in quick succession,
     /// only the last may be reported.
     #[doc(alias = "NODE_CHANGED")]
-    Changed {
+    Updated {
         /// The node in the snapshot before.
         old: Node<T>,
         /// The node now.
@@ -43,7 +43,7 @@ pub enum Change<T> {
     /// The subscriber was too slow, and the oldest changes were dropped. This snapshot contains them; the next changes
     /// follow it.
     Lagged(Snapshot<T>),
-    /// A request failed in a way that does not pass by itself. The cache keeps trying; the snapshot stays as it is.
+    /// A request failed with an error that is not transient. The cache keeps retrying; the snapshot stays as it is.
     Failed(Error),
 }
 
@@ -51,7 +51,7 @@ impl<T> Clone for Change<T> {
     fn clone(&self) -> Self {
         match self {
             Change::Added(node) => Change::Added(node.clone()),
-            Change::Changed { old, new } => Change::Changed { old: old.clone(), new: new.clone() },
+            Change::Updated { old, new } => Change::Updated { old: old.clone(), new: new.clone() },
             Change::Removed { old } => Change::Removed { old: old.clone() },
             Change::Synced => Change::Synced,
             Change::Lagged(snapshot) => Change::Lagged(snapshot.clone()),
@@ -64,7 +64,7 @@ impl<T: fmt::Debug> fmt::Debug for Change<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Change::Added(node) => f.debug_tuple("Added").field(node).finish(),
-            Change::Changed { old, new } => f.debug_struct("Changed").field("old", old).field("new", new).finish(),
+            Change::Updated { old, new } => f.debug_struct("Updated").field("old", old).field("new", new).finish(),
             Change::Removed { old } => f.debug_struct("Removed").field("old", old).finish(),
             Change::Synced => f.write_str("Synced"),
             Change::Lagged(_) => f.debug_tuple("Lagged").finish_non_exhaustive(),
@@ -74,11 +74,11 @@ impl<T: fmt::Debug> fmt::Debug for Change<T> {
 }
 
 impl<T> Change<T> {
-    /// Returns about how much memory it keeps, as far as the servers know: the data as it was read.
+    /// Estimates how much memory it keeps, with the data as it was read, not as it was decoded.
     pub(super) fn bytes(&self) -> usize {
         match self {
             Change::Added(node) | Change::Removed { old: node } => node.bytes(),
-            Change::Changed { old, new } => old.bytes() + new.bytes(),
+            Change::Updated { old, new } => old.bytes() + new.bytes(),
             Change::Synced | Change::Lagged(_) | Change::Failed(_) => 0,
         }
     }
@@ -87,7 +87,7 @@ impl<T> Change<T> {
 /// The changes between two snapshots, and the second of them.
 pub(super) type Changed<T> = (Vec<Change<T>>, Snapshot<T>);
 
-/// What a subscriber takes; `None` once it was taken back to free its memory.
+/// What a subscriber receives; `None` once it was removed to free its memory.
 pub(super) type Batch<T> = Mutex<Option<Arc<Changed<T>>>>;
 
 /// The changes of a cache since a snapshot; see [`Cache::changes`](super::Cache::changes). Ends with the cache.
@@ -98,7 +98,7 @@ pub struct Changes<T> {
 
 impl<T: Send + Sync + 'static> Changes<T> {
     pub(super) fn new(start: Snapshot<T>, batches: broadcast::Receiver<Arc<Batch<T>>>) -> Self {
-        // Fused: after its end it may be asked again.
+        // Fused: it may be polled after its end.
         let changes = stream::unfold((batches, VecDeque::new()), next_change).fuse().boxed();
         Changes { start, changes }
     }

@@ -15,8 +15,8 @@ use super::node::{Content, Undecodable};
 use super::reads::{Answer, Answered, Reads};
 use super::scope::Scope;
 use super::shared::Shared;
-use super::snapshot::{Circumstances, Snapshot};
-use super::source::{Source, Told};
+use super::snapshot::{Snapshot, SnapshotMeta};
+use super::source::{Notice, Source};
 use super::tracker::{Job, Tracker, Watching};
 use super::waiters::{Waiter, Waiters};
 use crate::client;
@@ -29,8 +29,8 @@ use crate::util::panic::caught;
 use crate::util::serializer::BoxError;
 use crate::util::wait::forever;
 
-/// Delays after a failure that does not pass by itself: the first and the longest.
-const AGAIN: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
+/// Delays after a failure that is not transient: the first and the longest.
+const RETRY_DELAYS: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
 
 /// Decodes the data of a node.
 pub(super) type Decode<T> = Arc<dyn Fn(&[u8]) -> Result<T, BoxError> + Send + Sync>;
@@ -42,7 +42,7 @@ pub(super) struct Plan<T> {
     pub(super) decode: Decode<T>,
 }
 
-/// Why a connection is followed no longer.
+/// Why following a connection ended.
 enum End {
     /// Events may be missing: compare everything, once there is a connection.
     Gap,
@@ -54,15 +54,15 @@ enum End {
 
 /// What the task waits for.
 enum Step {
-    Told(Vec<Told>, Vec<Answer>),
+    Received(Vec<Notice>, Vec<Answer>),
     Condition,
     Asked,
-    /// A request that was sent then has been answered by the ensemble, and all events of before that are here.
+    /// The ensemble has answered a request that was sent at this time, and all events before that have arrived.
     Proven(Instant),
     /// The ensemble has confirmed the session.
     Extended,
-    /// Something that could not be read is to be read again.
-    TryAgain,
+    /// A request that was refused is due for a retry.
+    RetryDue,
 }
 
 /// See the module.
@@ -74,14 +74,14 @@ pub(super) struct Keeper<T> {
     waiters: Waiters<T>,
     /// The session and its watches, kept over a loss of the connection.
     armed: Option<(Arc<Session>, Source)>,
-    /// One-shot watches of before a gap. They are removed once others have replaced them.
+    /// One-shot watches from before a gap. They are removed once others have replaced them.
     replaced: Option<Source>,
-    /// Counts this cache with the others that compare after a reconnect of the session.
+    /// Counts this cache among those that compare after a reconnect of the session.
     contending: Option<Contending>,
     /// Times as of which the ensemble has confirmed everything, once these rounds are over.
     proofs: Vec<(Instant, u64)>,
     confirmed: Option<Instant>,
-    /// The latest confirmation of the session that was taken.
+    /// The latest confirmation of the session that was processed.
     proven: Option<Instant>,
     chroot: Chroot,
     backoff: Backoff,
@@ -110,7 +110,7 @@ impl<T: Send + Sync + 'static> Keeper<T> {
             confirmed: None,
             proven: None,
             chroot: Chroot::Unknown,
-            backoff: Backoff::new(AGAIN),
+            backoff: Backoff::new(RETRY_DELAYS),
             measured,
         }
     }
@@ -128,7 +128,7 @@ impl<T: Send + Sync + 'static> Keeper<T> {
         shared.end(Error::client(&root, error));
     }
 
-    /// Follows session after session. Returns why there will be none.
+    /// Follows session after session. Returns why there will be no other.
     async fn keep(&mut self) -> client::Error {
         loop {
             let session = match self.core.connected_session().await {
@@ -137,7 +137,7 @@ impl<T: Send + Sync + 'static> Keeper<T> {
             };
             let began = self.core.clock.now();
             let end = self.follow(&session).await;
-            self.measured.resync_breaks_off();
+            self.measured.resync_aborted();
             match end {
                 End::Gap => continue,
                 End::Throttled => {}
@@ -165,7 +165,7 @@ impl<T: Send + Sync + 'static> Keeper<T> {
         }
         let Some((_, source)) = &mut self.armed else { return End::Gap };
         let watching = source.watching();
-        // What was reported up to now will be compared.
+        // The comparison covers what was reported up to now.
         source.drained().await;
         let round = self.tracker.compare(watching);
         self.proofs = vec![(asked, round)];
@@ -184,8 +184,8 @@ impl<T: Send + Sync + 'static> Keeper<T> {
             self.report_chroot();
             let step = self.next(session, &mut reads, &mut conditions).await;
             match step {
-                Step::Told(told, answers) => {
-                    if let Err(end) = self.take(told, answers) {
+                Step::Received(notices, answers) => {
+                    if let Err(end) = self.handle(notices, answers) {
                         return end;
                     }
                 }
@@ -197,7 +197,7 @@ impl<T: Send + Sync + 'static> Keeper<T> {
                 }
                 Step::Extended => {}
                 Step::Proven(at) => self.proven(at),
-                Step::TryAgain => self.tracker.try_again(),
+                Step::RetryDue => self.tracker.retry_due(),
             }
         }
     }
@@ -225,7 +225,7 @@ impl<T: Send + Sync + 'static> Keeper<T> {
             // A server before 3.6.
             (Ok(()), Some(Err(engine::Error::Unimplemented(_)))) => Source::one_shot(),
             (Err(error), _) | (Ok(()), Some(Err(error))) => {
-                return Err(match session.outlast(error, connection).await {
+                return Err(match session.wait_if_transient(error, connection).await {
                     Ok(()) => End::Gap,
                     Err(error) => end_of("watch", &self.plan.scope.root, error),
                 });
@@ -246,39 +246,39 @@ impl<T: Send + Sync + 'static> Keeper<T> {
         conditions: &mut watch::Receiver<Condition>,
     ) -> Step {
         let extended = session.lease().extended();
-        // Read before the events and answers: then those of before it are here when there are none left.
+        // Read before the events and answers: when none of these are left, all from before the proof have been taken.
         let proof = session.lease().latest_proof().filter(|proof| Some(*proof) > self.proven);
         let refused = self.tracker.refused().first();
         let again = refused.unwrap_or_else(tokio::time::Instant::now);
         let source = self.armed.as_mut().map(|(_, source)| source);
         tokio::select! {
             biased;
-            step = told(source, reads) => step,
+            step = receive(source, reads) => step,
             at = proven(proof) => Step::Proven(at),
             _ = conditions.changed() => Step::Condition,
             Some(()) = self.waiters.asked() => Step::Asked,
             () = extended => Step::Extended,
-            () = tokio::time::sleep_until(again), if refused.is_some() => Step::TryAgain,
+            () = tokio::time::sleep_until(again), if refused.is_some() => Step::RetryDue,
         }
     }
 
-    /// Takes events, then the answers that followed them.
-    fn take(&mut self, told: Vec<Told>, answers: Vec<Answer>) -> Result<(), End> {
-        self.hear(told)?;
+    /// Handles events, then the answers that followed them.
+    fn handle(&mut self, notices: Vec<Notice>, answers: Vec<Answer>) -> Result<(), End> {
+        self.handle_notices(notices)?;
         for answer in answers {
             self.answer(answer)?;
         }
         Ok(())
     }
 
-    fn hear(&mut self, told: Vec<Told>) -> Result<(), End> {
-        for told in told {
-            match told {
-                Told::Node(full, event) => {
+    fn handle_notices(&mut self, notices: Vec<Notice>) -> Result<(), End> {
+        for notice in notices {
+            match notice {
+                Notice::Node(full, event) => {
                     let path = self.core.config.namespace.strip(&full);
-                    self.tracker.seen(event, path);
+                    self.tracker.handle_event(event, path);
                 }
-                Told::Missed => return Err(End::Gap),
+                Notice::Missed => return Err(End::Gap),
             }
         }
         Ok(())
@@ -290,7 +290,7 @@ impl<T: Send + Sync + 'static> Keeper<T> {
         match answer {
             Answer::Looked(path, Ok(stat)) => self.tracker.looked(&path, stat),
             Answer::Looked(path, Err(error)) => {
-                let content = self.unread(Job::Read(Arc::clone(&path)), error)?;
+                let content = self.content_after_error(Job::Read(Arc::clone(&path)), error)?;
                 self.tracker.hidden(&path, content);
             }
             Answer::Read(path, Ok((data, stat))) => {
@@ -299,13 +299,13 @@ impl<T: Send + Sync + 'static> Keeper<T> {
             }
             Answer::Read(path, Err(NoNode)) => self.tracker.read(&path, None),
             Answer::Read(path, Err(error)) => {
-                let content = self.unread(Job::Read(Arc::clone(&path)), error)?;
+                let content = self.content_after_error(Job::Read(Arc::clone(&path)), error)?;
                 self.tracker.not_read(&path, content);
             }
             Answer::Listed(path, Ok(listed)) => self.tracker.listed(&path, Some(listed)),
             Answer::Listed(path, Err(NoNode)) => self.tracker.listed(&path, None),
             Answer::Listed(path, Err(error)) => {
-                let content = self.unread(Job::List(Arc::clone(&path)), error)?;
+                let content = self.content_after_error(Job::List(Arc::clone(&path)), error)?;
                 self.tracker.not_listed(&path, &content);
             }
             Answer::Synced(Ok(())) => {
@@ -326,7 +326,7 @@ impl<T: Send + Sync + 'static> Keeper<T> {
     }
 
     /// Returns what is known of a node that could not be read or listed, unless the connection is the reason.
-    fn unread(&self, job: Job, error: engine::Error) -> Result<Content<T>, End> {
+    fn content_after_error(&self, job: Job, error: engine::Error) -> Result<Content<T>, End> {
         if error == engine::Error::NoAuth {
             return Ok(Content::Denied);
         }
@@ -353,7 +353,7 @@ impl<T: Send + Sync + 'static> Keeper<T> {
 
     /// Publishes, if a round is over.
     fn publish(&mut self, session: &Session) -> bool {
-        // An empty tree is told from a missing root first.
+        // It must be known first whether the tree is empty or the root of the connect string is missing.
         let is_unclear = self.chroot == Chroot::Unknown && self.tracker.lacks_root();
         if is_unclear || (self.chroot.is_missing() && self.confirmed.is_none()) {
             return false;
@@ -367,7 +367,7 @@ impl<T: Send + Sync + 'static> Keeper<T> {
         }
         let snapshot = Snapshot::new(
             published.nodes,
-            Circumstances {
+            SnapshotMeta {
                 scope: Arc::clone(&self.plan.scope),
                 unlistable: self.tracker.refused().unlistable(),
                 zxid: self.tracker.newest(),
@@ -385,7 +385,7 @@ impl<T: Send + Sync + 'static> Keeper<T> {
                 path = &*self.plan.scope.root,
                 nodes = snapshot.len(),
                 changes = changes.len() - 1,
-                "compared with the servers"
+                "the cache was compared with the servers"
             );
             self.measured.resync_ends(snapshot.len(), changes.len() - 1);
         }
@@ -393,7 +393,7 @@ impl<T: Send + Sync + 'static> Keeper<T> {
         self.shared.publish(snapshot, changes);
         self.answer_waiters();
         if self.chroot == Chroot::Reported {
-            // The publication took the error back.
+            // The publication cleared the error.
             self.chroot = Chroot::Missing;
         }
         true
@@ -425,7 +425,7 @@ impl<T: Send + Sync + 'static> Keeper<T> {
         }
     }
 
-    /// Notes as of when the ensemble has confirmed everything.
+    /// Records as of when the ensemble has confirmed everything.
     fn proven(&mut self, at: Instant) {
         self.proven = Some(at);
         if self.chroot.is_missing() {
@@ -455,36 +455,37 @@ impl<T: Send + Sync + 'static> Keeper<T> {
     }
 }
 
-/// Returns what an error means that is not the state of a single node.
+/// Classifies an error that is not the state of a single node.
 fn end_of(doing: &str, path: &str, error: engine::Error) -> End {
     match error {
         engine::Error::Throttled => End::Throttled,
-        error if error.is_passing() => End::Gap,
+        error if error.is_transient() => End::Gap,
         error => End::Failed(client::Error::of_any_session(doing, path, error)),
     }
 }
 
-/// Ends what the handles wait for, also when the task is dropped with its runtime or panics.
+/// Ends what the handles wait for, even if the task panics or is dropped with its runtime.
 impl<T> Drop for Keeper<T> {
     fn drop(&mut self) {
         self.shared.end(Error::Closed { path: Arc::clone(&self.plan.scope.root) });
     }
 }
 
-/// Waits for events and answers. Answers are taken first, and the watches that they have armed, so that all events that
-/// came before the last of them are here.
-async fn told(mut source: Option<&mut Source>, reads: &mut Reads) -> Step {
+/// Waits for events and answers. The answers, and the watches that they armed, are taken first, so that all events from
+/// before the last answer are taken too.
+async fn receive(mut source: Option<&mut Source>, reads: &mut Reads) -> Step {
     poll_fn(|cx| {
-        let (mut answers, mut told) = (Vec::new(), Vec::new());
+        let (mut answers, mut notices) = (Vec::new(), Vec::new());
         let answered = reads.answers(cx);
         if let Some(source) = &mut source {
             for Answered { answer, watch } in answered {
                 watch.into_iter().for_each(|(path, watch)| source.add(path, watch));
                 answers.push(answer);
             }
-            source.drain(cx, &mut told);
+            source.drain(cx, &mut notices);
         }
-        if told.is_empty() && answers.is_empty() { Poll::Pending } else { Poll::Ready(Step::Told(told, answers)) }
+        let is_empty = notices.is_empty() && answers.is_empty();
+        if is_empty { Poll::Pending } else { Poll::Ready(Step::Received(notices, answers)) }
     })
     .await
 }

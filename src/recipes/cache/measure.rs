@@ -1,4 +1,4 @@
-//! What metrics and spans show of a cache.
+//! The metrics and spans of a cache.
 
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -43,8 +43,8 @@ impl Measured {
         self.resync = Some(Resync { began: Instant::now(), span });
     }
 
-    /// Ends the span of a comparison that is not over: the connection was lost.
-    pub(super) fn resync_breaks_off(&mut self) {
+    /// Ends the span of a comparison that did not finish, because the connection was lost.
+    pub(super) fn resync_aborted(&mut self) {
         self.resync = None;
     }
 
@@ -60,7 +60,7 @@ impl Measured {
         self.confirmed(snapshot);
     }
 
-    /// Tells as of when a snapshot is confirmed, by the clock of the wall: an age would not grow by itself.
+    /// Publishes as of when a snapshot is confirmed, in wall-clock time: a gauge of its age would not grow by itself.
     pub(super) fn confirmed<T: 'static>(&self, snapshot: &Snapshot<T>) {
         let at = SystemTime::now().checked_sub(snapshot.age());
         let since = at.and_then(|at| at.duration_since(UNIX_EPOCH).ok()).unwrap_or_default();

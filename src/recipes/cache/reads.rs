@@ -13,12 +13,13 @@ use crate::client::session::Session;
 use crate::engine::{Error, Reply, Watch};
 use crate::util::znode::Stat;
 
-/// How many answers may be to come. More would not be faster, and other users of the connection wait behind them.
+/// The most answers that may be outstanding. More would not be faster, and other users of the connection wait behind
+/// them.
 const UNDER_WAY: usize = 512;
-/// How many nodes are read by one request at most, and how many bytes their paths have together. Even if all of them
-/// have grown to a megabyte, a server can hold the answer. If a line is too slow for it, or it is lost, the comparison
-/// that follows reads one by one. The request stays below the length (`request_limit::COUNTED`) from which it would be
-/// suspected when a server closes the connection, also with a short root in the connect string.
+/// The most nodes that one request reads, and the most bytes that their paths have together. Even if all of them have
+/// grown to a megabyte, a server can hold the answer. If a connection is too slow for the answer, or it is lost, the
+/// comparison that follows reads the nodes one by one. The request stays below the length (`request_limit::COUNTED`)
+/// from which it would be suspected when a server closes the connection, even with a short root in the connect string.
 const READ_TOGETHER: (usize, usize) = (16, 400);
 
 /// An answer.
@@ -74,9 +75,9 @@ pub(super) struct Reads {
     watching: Watching,
     root: Arc<str>,
     under_way: FuturesOrdered<Answers>,
-    /// How many answers are to come.
+    /// How many answers are outstanding.
     open: usize,
-    /// Whether one request reads many nodes: until one was refused as a whole.
+    /// Whether one request may read many nodes: until such a request was refused as a whole.
     reads_together: Arc<AtomicBool>,
     /// Whether the root that the connect string names exists: now, and after each event of it.
     chroot: Option<BoxStream<'static, Result<bool, Error>>>,
@@ -85,13 +86,13 @@ pub(super) struct Reads {
 impl Reads {
     pub(super) fn new(session: &Arc<Session>, watching: Watching, root: &Arc<str>) -> Self {
         let (session, root) = (Arc::clone(session), Arc::clone(root));
-        // Servers know both since 3.6.
+        // Persistent watches and reads of many nodes both exist since 3.6.
         let reads_together = Arc::new(AtomicBool::new(watching == Watching::Persistent));
         Reads { session, watching, root, under_way: FuturesOrdered::new(), open: 0, reads_together, chroot: None }
     }
 
-    /// Hands over requests, for as many answers as may be to come, in one write; not before half of those are here, as
-    /// many small writes cost both sides more. Those that are said to be of small nodes are read together.
+    /// Hands over requests in one write, up to the limit of outstanding answers, but only once at most half as many are
+    /// outstanding: many small writes cost both sides more. Nodes that `next` says are small are read together.
     pub(super) fn fill(&mut self, mut next: impl FnMut() -> Option<(Job, String, bool)>) {
         if self.open > UNDER_WAY / 2 {
             return;
@@ -126,14 +127,14 @@ impl Reads {
         self.under_way.push_back(only(self.session.sync(full), Answer::Synced));
     }
 
-    /// Follows whether the root that the connect string names exists, or no longer does so.
+    /// Starts or stops following whether the root that the connect string names exists.
     pub(super) fn follow_chroot(&mut self, is_needed: bool) {
         if is_needed != self.chroot.is_some() {
             self.chroot = is_needed.then(|| chroot::follow(&self.session));
         }
     }
 
-    /// Returns all answers that are here.
+    /// Returns all answers that have arrived.
     pub(super) fn answers(&mut self, cx: &mut Context<'_>) -> Vec<Answered> {
         let mut answers = Vec::new();
         while let Poll::Ready(Some(answered)) = self.under_way.poll_next_unpin(cx) {
@@ -146,8 +147,8 @@ impl Reads {
         answers
     }
 
-    /// Hands over the reads of a group. Where a server does not know that, or the answer is too long, each is then
-    /// handed over by itself.
+    /// Hands over the reads of a group in one request. If the server does not support that, or the answer is too long,
+    /// each node is then read by its own request.
     fn read(&mut self, Group { mut paths, full, .. }: Group) {
         if full.len() < 2 {
             let jobs = paths.pop().map(Job::Read).zip(full.first());
@@ -159,7 +160,7 @@ impl Reads {
         let answered = async move {
             let read = match read.await {
                 Ok(read) => read,
-                Err(error) if error.is_passing() => vec![Err(error); paths.len()],
+                Err(error) if error.is_transient() => vec![Err(error); paths.len()],
                 Err(_) => {
                     reads_together.store(false, Ordering::Relaxed);
                     let reads = || join_all(full.iter().map(|full| session.get_data(full)));
@@ -184,7 +185,7 @@ impl Reads {
                 let found = session.watch_exists(full);
                 async move {
                     let answered = with_watch(path, found.await, |found| found, Answer::Looked);
-                    // A watch on a missing node is of use only for the root: of others their directory tells.
+                    // A watch on a missing node is needed only for the root: a directory reports the others.
                     let is_missing = matches!(answered.answer, Answer::Looked(_, Ok(None)));
                     vec![Answered { watch: answered.watch.filter(|_| is_root || !is_missing), ..answered }]
                 }

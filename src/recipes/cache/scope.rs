@@ -30,7 +30,7 @@ impl Scope {
         if depth == 0 {
             return self.with_root;
         }
-        depth <= self.depth && self.lets_pass(path)
+        depth <= self.depth && self.passes_filter(path)
     }
 
     /// Returns whether nodes below this one may be kept.
@@ -44,7 +44,7 @@ impl Scope {
     }
 
     /// Returns whether the filter keeps the node and all nodes between it and the root.
-    fn lets_pass(&self, path: &str) -> bool {
+    fn passes_filter(&self, path: &str) -> bool {
         let Some(filter) = &self.filter else { return true };
         let mut at = path;
         while at != &*self.root {

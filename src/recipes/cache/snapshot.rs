@@ -11,16 +11,16 @@ use super::scope::Scope;
 use crate::util::clock::{Clock, Instant};
 use crate::util::mutex::Mutex;
 
-/// What a cache knew at one moment. Cheap to clone; it never changes, and keeps nothing from changing.
+/// What a cache knew at one moment. Cheap to clone; it never changes, and it locks nothing.
 ///
 /// # What you may conclude
 ///
-/// * Each node was exactly so on the servers when it was read, and a later snapshot never shows an older version of it.
-/// * If [`is_settled`](Self::is_settled), all nodes were so *at the same time*. Otherwise more events had arrived while
-///   these nodes were read, and the next snapshot follows within a round trip; that is so only while the tree changes
-///   continuously, faster than it can be read.
-/// * It is the past. Nodes may have changed since. [`age`](Self::age) bounds by how much: whatever the ensemble had
-///   confirmed so long ago is in it. [`Cache::synced`](super::Cache::synced) waits for a snapshot of now.
+/// * Each node was exactly as shown when it was read, and a later snapshot never shows an older version of it.
+/// * If [`is_settled`](Self::is_settled), all nodes were as shown *at the same time*. Otherwise more events arrived
+///   while these nodes were read, and the next snapshot follows within a round trip. That happens only while the tree
+///   changes continuously, faster than it can be read.
+/// * It shows the past: nodes may have changed since. [`age`](Self::age) bounds how old it is: it contains whatever the
+///   ensemble had confirmed that long ago. [`Cache::synced`](super::Cache::synced) waits for a current snapshot.
 pub struct Snapshot<T>(Arc<Inner<T>>);
 
 struct Inner<T> {
@@ -31,12 +31,12 @@ struct Inner<T> {
     is_settled: bool,
     clock: Clock,
     fresh_for: Duration,
-    /// Everything is contained that was committed before.
+    /// The snapshot contains everything that was committed before this.
     confirmed: Mutex<Instant>,
 }
 
 /// What a snapshot is made of, besides its nodes.
-pub(super) struct Circumstances {
+pub(super) struct SnapshotMeta {
     pub(super) scope: Arc<Scope>,
     pub(super) unlistable: Arc<BTreeSet<Arc<str>>>,
     pub(super) zxid: i64,
@@ -47,8 +47,8 @@ pub(super) struct Circumstances {
 }
 
 impl<T: 'static> Snapshot<T> {
-    pub(super) fn new(nodes: Nodes<T>, of: Circumstances) -> Self {
-        let Circumstances { scope, unlistable, zxid, is_settled, clock, fresh_for, confirmed } = of;
+    pub(super) fn new(nodes: Nodes<T>, of: SnapshotMeta) -> Self {
+        let SnapshotMeta { scope, unlistable, zxid, is_settled, clock, fresh_for, confirmed } = of;
         let confirmed = Mutex::new(confirmed);
         Snapshot(Arc::new(Inner { nodes, scope, unlistable, zxid, is_settled, clock, fresh_for, confirmed }))
     }
@@ -57,7 +57,7 @@ impl<T: 'static> Snapshot<T> {
     pub(super) fn empty(scope: &Arc<Scope>, clock: Clock) -> Self {
         let unlistable = Arc::default();
         let (fresh_for, confirmed) = (Duration::ZERO, clock.now());
-        let of = Circumstances {
+        let of = SnapshotMeta {
             scope: Arc::clone(scope),
             unlistable,
             zxid: 0,
@@ -114,21 +114,21 @@ impl<T: 'static> Snapshot<T> {
         self.0.zxid
     }
 
-    /// Returns whether all nodes were so at the same time; see [above](Self#what-you-may-conclude).
+    /// Returns whether all nodes were as shown at the same time; see [above](Self#what-you-may-conclude).
     pub fn is_settled(&self) -> bool {
         self.0.is_settled
     }
 
-    /// Returns for how long the ensemble has not confirmed that this is what it has: every change that was committed
-    /// earlier than that is contained.
+    /// Returns how long ago the ensemble last confirmed this snapshot: it contains every change that was committed
+    /// before that.
     ///
-    /// Of the latest snapshot it is a sixth of the session timeout and a round trip at most, while the servers answer:
-    /// the heartbeats confirm it. Nodes that this client cannot read do not count: servers since 3.8.4 and 3.9.2 send
-    /// no events about those without permission.
+    /// While the servers answer, the heartbeats confirm the latest snapshot, and its age is at most a sixth of the
+    /// session timeout and a round trip. Nodes that this client cannot read do not count: servers since 3.8.4 and 3.9.2
+    /// send no events about those without permission.
     ///
-    /// It grows during an outage, and once there is a newer snapshot: ask [`Cache::snapshot`](super::Cache::snapshot)
-    /// each time. A heartbeat is a sync by default, which a server
-    /// answers only if it is in touch with the leader; see [`Heartbeat`](crate::Heartbeat).
+    /// It grows during an outage, and once there is a newer snapshot, so call
+    /// [`Cache::snapshot`](super::Cache::snapshot) each time. A heartbeat is a sync by default, which a server answers
+    /// only if it is in touch with the leader; see [`Heartbeat`](crate::Heartbeat).
     pub fn age(&self) -> Duration {
         self.0.clock.now().since(*self.0.confirmed.lock())
     }
@@ -139,13 +139,13 @@ impl<T: 'static> Snapshot<T> {
         self.age() <= self.0.fresh_for
     }
 
-    /// Records that everything is contained that was committed before `at`.
+    /// Records that the snapshot contains everything that was committed before `at`.
     pub(super) fn confirm(&self, at: Instant) {
         let mut confirmed = self.0.confirmed.lock();
         *confirmed = (*confirmed).max(at);
     }
 
-    /// Returns the same as [`iter`](Self::iter), as the node that stands for a directory may be hidden.
+    /// Returns whether the node is a part of the cache: a cache of children hides the root.
     fn shows(&self, node: &Node<T>) -> bool {
         self.0.scope.with_root || node.path() != &*self.0.scope.root
     }

@@ -13,7 +13,7 @@ use crate::engine::{Event, PersistentEvent, PersistentWatch, Watch};
 
 /// Something that a server reported.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Told {
+pub(super) enum Notice {
     /// Something happened to the node at this path.
     Node(Arc<str>, Event),
     /// Events may be missing.
@@ -52,32 +52,32 @@ impl Source {
         }
     }
 
-    /// Takes all events that are here, without waiting.
-    pub(super) async fn drained(&mut self) -> Vec<Told> {
-        let mut told = Vec::new();
+    /// Takes all events that have arrived, without waiting.
+    pub(super) async fn drained(&mut self) -> Vec<Notice> {
+        let mut notices = Vec::new();
         poll_fn(|cx| {
-            self.drain(cx, &mut told);
+            self.drain(cx, &mut notices);
             Poll::Ready(())
         })
         .await;
-        told
+        notices
     }
 
-    /// Takes all events that are here.
-    pub(super) fn drain(&mut self, cx: &mut Context<'_>, into: &mut Vec<Told>) {
+    /// Takes all events that have arrived.
+    pub(super) fn drain(&mut self, cx: &mut Context<'_>, into: &mut Vec<Notice>) {
         match self {
             Source::Persistent(events) => {
                 while let Poll::Ready(Some(event)) = events.poll_next_unpin(cx) {
                     into.push(match event {
-                        PersistentEvent::Node { path, event } => Told::Node(path.into(), event),
-                        PersistentEvent::Resync => Told::Missed,
+                        PersistentEvent::Node { path, event } => Notice::Node(path.into(), event),
+                        PersistentEvent::Resync => Notice::Missed,
                     });
                 }
             }
             // It may pause after having polled each watch once.
             Source::OneShot(watches) => (0..2).for_each(|_| {
                 while let Poll::Ready(Some((path, event))) = watches.poll_next_unpin(cx) {
-                    into.push(Told::Node(path, event));
+                    into.push(Notice::Node(path, event));
                 }
             }),
         }

@@ -1,27 +1,28 @@
 //! What has to be read, and what events and answers change. No I/O.
 //!
 //! Work is done in *rounds*. What an answer calls for is read in the present round; what an event calls for, in the
-//! next one. So every round ends, also under continuous changes, and at its end the nodes are published. If nothing
-//! waits for the next round then, all of them were so at one moment: that of the last answer or event. They are
-//! *settled*.
+//! next one. So every round ends, even under continuous changes, and at its end the nodes are published. If nothing
+//! waits for the next round then, all nodes were as published at one moment: when the last answer or event came. They
+//! are *settled*.
 //!
-//! Two facts carry the rest. Every event that the server sent before an answer has been [seen](Tracker::seen) when that
-//! answer is taken: a later one may have been, too. And the server carries out requests in the order in which they were
-//! handed over. Hence for a request that is under way while an event arrives:
+//! The rest follows from two facts. When an answer is handled, every event that the server sent before it has been
+//! [handled](Tracker::handle_event), and later ones may have been, too. And the server carries out requests in the
+//! order in which they were handed over. Hence, if an event arrives while a request is under way:
 //!
 //! * The node was written or created: the answer may be older, so it is read again in the next round.
 //! * The node was deleted: the answer does not count. If the node has been created again, that is an event, too.
 //! * A child came or went while its directory is listed: the list says nothing about this child.
 //!
-//! After a gap (a reconnect, a new session, too many unread events) everything is compared: one request per node tells
+//! After a gap (a reconnect, a new session, too many unread events) everything is compared: one request per node reads
 //! its stat; data is read where czxid or mzxid differ, and children are listed where pzxid does. That is enough because
 //! a node's children are complete as of the pzxid in its stat: they were listed once, and then followed by events. The
 //! exceptions, whose list or whose children were still to be read at the gap, are remembered (`incomplete`).
 //!
-//! Servers without persistent watches report no created child, and a deletion only to who read the node. So there each
-//! node and each directory has a one-shot watch, events only say where to look, and each directory is listed.
+//! Servers without persistent watches do not report a created child, and report a deletion only to clients that have
+//! read the node. So with them each node and each directory has a one-shot watch, events only say where to look, and
+//! each directory is listed.
 
-mod copied;
+mod mirror;
 mod refused;
 mod work;
 
@@ -29,7 +30,7 @@ use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
-use self::copied::Copied;
+use self::mirror::Mirror;
 use self::refused::{Refusal, Refused};
 use self::work::{Ask, Later, Listing, Progress, Reading, take_back};
 pub(super) use self::work::{Job, Published, Watching};
@@ -49,10 +50,10 @@ pub(super) struct Tracker<T> {
     scope: Scope,
     with_data: bool,
     watching: Watching,
-    copied: Copied<T>,
+    mirror: Mirror<T>,
     readings: HashMap<Arc<str>, Reading<T>>,
     listings: HashMap<Arc<str>, Listing>,
-    /// What is queued, in order; also what was since taken back.
+    /// What is queued, in order, including what was withdrawn since.
     queue: VecDeque<Job>,
     /// How many requests of the present round are queued or under way.
     open: usize,
@@ -75,7 +76,7 @@ impl<T: 'static> Tracker<T> {
             scope,
             with_data,
             watching: Watching::Persistent,
-            copied: Copied::new(),
+            mirror: Mirror::new(),
             readings: HashMap::new(),
             listings: HashMap::new(),
             queue: VecDeque::new(),
@@ -92,7 +93,7 @@ impl<T: 'static> Tracker<T> {
 
     /// Returns the newest transaction that any stat has shown.
     pub(super) fn newest(&self) -> i64 {
-        self.copied.newest()
+        self.mirror.newest()
     }
 
     /// Returns what could not be read or listed.
@@ -100,8 +101,8 @@ impl<T: 'static> Tracker<T> {
         &self.refused
     }
 
-    /// Has what was refused read again in the next round, where it is due.
-    pub(super) fn try_again(&mut self) {
+    /// Schedules the refused requests that are due for the next round.
+    pub(super) fn retry_due(&mut self) {
         for job in self.refused.take_due() {
             match job {
                 Job::List(path) => drop(self.later_lists.insert(path)),
@@ -112,18 +113,18 @@ impl<T: 'static> Tracker<T> {
 
     /// Returns whether the root is known to be missing.
     pub(super) fn lacks_root(&self) -> bool {
-        self.copied.get(&self.scope.root).is_none() && !self.readings.contains_key(&self.scope.root)
+        self.mirror.get(&self.scope.root).is_none() && !self.readings.contains_key(&self.scope.root)
     }
 
     /// Forgets all requests: their answers will not come, or events may be missing.
     pub(super) fn interrupt(&mut self) {
         for (path, _) in self.readings.drain() {
-            if self.copied.get(&path).is_none() {
+            if self.mirror.get(&path).is_none() {
                 self.incomplete.insert(split(&path).0.into());
             }
         }
         for (path, _) in std::mem::take(&mut self.later) {
-            if self.copied.get(&path).is_none() {
+            if self.mirror.get(&path).is_none() {
                 self.incomplete.insert(split(&path).0.into());
             }
         }
@@ -142,9 +143,9 @@ impl<T: 'static> Tracker<T> {
         self.compares = true;
         self.refused.try_all();
         // What is not known is listed in any case.
-        self.incomplete.retain(|dir| self.copied.get(dir).is_some());
-        let known: Vec<Arc<str>> = self.copied.nodes().iter().map(|node| node.path().into()).collect();
-        if self.copied.get(&self.scope.root).is_none() {
+        self.incomplete.retain(|dir| self.mirror.get(dir).is_some());
+        let known: Vec<Arc<str>> = self.mirror.nodes().iter().map(|node| node.path().into()).collect();
+        if self.mirror.get(&self.scope.root).is_none() {
             self.request(&Arc::clone(&self.scope.root), true, false);
         }
         self.readings.reserve(known.len());
@@ -166,10 +167,10 @@ impl<T: 'static> Tracker<T> {
             return;
         }
         self.begin_round();
-        for (path, Later { born }) in std::mem::take(&mut self.later) {
-            let is_known = self.copied.get(&path).is_some();
+        for (path, Later { seen_created }) in std::mem::take(&mut self.later) {
+            let is_known = self.mirror.get(&path).is_some();
             // The children of a known node are followed by events, unless they could not be listed.
-            let lists = !born && (!is_known || self.incomplete.contains(&path));
+            let lists = !seen_created && (!is_known || self.incomplete.contains(&path));
             self.request(&path, lists, is_known);
         }
         for path in std::mem::take(&mut self.later_lists) {
@@ -178,7 +179,7 @@ impl<T: 'static> Tracker<T> {
     }
 
     fn has_later(&self) -> bool {
-        self.waits() || self.copied.is_changed()
+        self.waits() || self.mirror.is_changed()
     }
 
     /// Returns whether requests wait for the next round.
@@ -186,20 +187,20 @@ impl<T: 'static> Tracker<T> {
         !self.later.is_empty() || !self.later_lists.is_empty()
     }
 
-    /// Returns the round at whose end everything is published that was seen up to now; one that is over if that is so
-    /// already.
+    /// Returns the round at whose end everything seen up to now is published. It is over if that is published already.
     pub(super) fn round_of_now(&self) -> u64 {
         let is_next = if self.is_in_round { self.waits() } else { self.has_later() };
         self.round + u64::from(is_next)
     }
 
-    /// Returns whether this round is over; also if it will not begin, as the present one has done what it was to do.
+    /// Returns whether this round is over. One that will not begin, because the present one has done its work, is over
+    /// as well.
     pub(super) fn is_over(&self, round: u64) -> bool {
         round < self.round || (!self.is_in_round && (round == self.round || !self.has_later()))
     }
 
-    /// Returns the next request to hand over, and whether it is about a node that was small, and of which no event was
-    /// missed: its answer will be short.
+    /// Returns the next request to hand over, and whether its answer will be short: the node was small, and none of its
+    /// events was missed.
     pub(super) fn next_job(&mut self) -> Option<(Job, bool)> {
         while let Some(job) = self.queue.pop_front() {
             let progress = match &job {
@@ -208,7 +209,7 @@ impl<T: 'static> Tracker<T> {
             };
             if let Some(progress) = progress.filter(|progress| **progress == Progress::Queued) {
                 *progress = Progress::UnderWay;
-                let is_small = !self.compares && self.copied.is_small(job.path());
+                let is_small = !self.compares && self.mirror.is_small(job.path());
                 return Some((job, is_small));
             }
         }
@@ -220,8 +221,8 @@ impl<T: 'static> Tracker<T> {
         if self.readings.contains_key(path) {
             return;
         }
-        // A known node is looked at first where its data may be the same; one that is missing, where a watch has to be
-        // left.
+        // A known node is looked at first if its data may be the same. So is the root if it may be missing and needs a
+        // watch: a read of a missing node leaves none.
         let is_root = *path == self.scope.root;
         let looks = match self.watching {
             Watching::Persistent => self.compares && is_known,
@@ -256,8 +257,8 @@ impl<T: 'static> Tracker<T> {
         }
     }
 
-    /// Takes an event of the watch.
-    pub(super) fn seen(&mut self, event: Event, path: &str) {
+    /// Handles an event of the watch.
+    pub(super) fn handle_event(&mut self, event: Event, path: &str) {
         match (event, self.watching) {
             (Event::SessionEnded, _) => {}
             (Event::NodeChildrenChanged, Watching::Persistent) => {}
@@ -268,7 +269,7 @@ impl<T: 'static> Tracker<T> {
                 self.touch(path);
                 self.read_later(path, true);
             }
-            // Of a root that is not kept only its existence counts.
+            // If the root is not kept, only its existence counts.
             (Event::NodeDataChanged, Watching::Persistent) if !self.scope.contains(path) => {}
             (Event::NodeDataChanged, Watching::Persistent) => self.read_later(path, false),
             (Event::NodeDeleted, Watching::Persistent) => {
@@ -278,7 +279,7 @@ impl<T: 'static> Tracker<T> {
         }
     }
 
-    /// Tells the list of its directory, if one is under way, that this child came or went.
+    /// Records in the list of the directory, if one is under way, that this child came or went.
     fn touch(&mut self, path: &str) {
         let (dir, name) = split(path);
         if let Some(listing) = self.listings.get_mut(dir).filter(|listing| listing.progress == Progress::UnderWay) {
@@ -290,18 +291,18 @@ impl<T: 'static> Tracker<T> {
         self.scope.contains(path) || path == &*self.scope.root
     }
 
-    fn read_later(&mut self, path: &str, born: bool) {
+    fn read_later(&mut self, path: &str, seen_created: bool) {
         if !self.is_wanted(path) {
             return;
         }
         match self.readings.get_mut(path) {
             // It will be read after the event. If it was created, it is not the node that was to be read before.
             Some(reading) if reading.progress == Progress::Queued && self.watching.serves(&reading.ask) => {
-                reading.lists &= !born;
+                reading.lists &= !seen_created;
             }
             _ => {
-                let later = self.later.entry(path.into()).or_insert(Later { born });
-                later.born |= born;
+                let later = self.later.entry(path.into()).or_insert(Later { seen_created });
+                later.seen_created |= seen_created;
             }
         }
     }
@@ -313,7 +314,7 @@ impl<T: 'static> Tracker<T> {
         }
     }
 
-    /// The node is known to be deleted now: nothing that is under way counts.
+    /// Handles that the node is known to be deleted now: no answer under way counts.
     fn deleted(&mut self, path: &str) {
         self.later.remove(path);
         self.later_lists.remove(path);
@@ -328,7 +329,7 @@ impl<T: 'static> Tracker<T> {
     pub(super) fn looked(&mut self, path: &Arc<str>, stat: Option<Stat>) {
         let Some(reading) = self.answered(path) else { return };
         let Some(stat) = stat else { return self.is_missing(path) };
-        let known = self.copied.get(path).cloned();
+        let known = self.mirror.get(path).cloned();
         let is_root = *path == self.scope.root;
         let content = match reading.ask {
             Ask::LookOnly(content) => content,
@@ -341,7 +342,7 @@ impl<T: 'static> Tracker<T> {
 
     fn put(&mut self, path: &Arc<str>, stat: Stat, content: Content<T>) {
         self.refused.record(Job::Read(Arc::clone(path)), Refusal::of(&content));
-        self.copied.put(path, stat, content);
+        self.mirror.put(path, stat, content);
     }
 
     /// Reads the data, unless it is known.
@@ -350,7 +351,7 @@ impl<T: 'static> Tracker<T> {
             None => self.ask(path, Ask::Read, lists),
             Some(known) => {
                 self.check_children(path, &stat, lists, Some(&known));
-                self.copied.followed(path, &stat, Some(&known));
+                self.mirror.followed(path, &stat, Some(&known));
             }
         }
     }
@@ -359,21 +360,22 @@ impl<T: 'static> Tracker<T> {
     pub(super) fn read(&mut self, path: &Arc<str>, node: Option<(Stat, Content<T>)>) {
         let Some(reading) = self.answered(path) else { return };
         let Some((stat, content)) = node else { return self.is_missing(path) };
-        let known = self.copied.get(path).cloned();
+        let known = self.mirror.get(path).cloned();
         self.check_children(path, &stat, reading.lists, known.as_ref());
         self.put(path, stat, content);
     }
 
-    /// Takes the answer to a [`Job::Read`] that the server refused, or that could not be taken: the content says why.
+    /// Handles a [`Job::Read`] that the server refused, or whose answer the client could not accept: the content says
+    /// why.
     pub(super) fn not_read(&mut self, path: &Arc<str>, content: Content<T>) {
         let Some(reading) = self.answered(path) else { return };
         self.ask(path, Ask::LookOnly(content), reading.lists);
     }
 
-    /// The same for a [`Job::Look`], which servers since 3.9 refuse as well: only that the node is there is known.
+    /// The same for a [`Job::Look`], which servers since 3.9 refuse as well: all that is known is that the node exists.
     pub(super) fn hidden(&mut self, path: &Arc<str>, content: Content<T>) {
         if self.answered(path).is_some() {
-            let stat = self.copied.get(path).map(|known| *known.stat()).unwrap_or_default();
+            let stat = self.mirror.get(path).map(|known| *known.stat()).unwrap_or_default();
             if self.scope.reaches_below(path) {
                 self.refused.set_listable(path, false);
                 self.incomplete.insert(Arc::clone(path));
@@ -394,25 +396,25 @@ impl<T: 'static> Tracker<T> {
         let names: HashSet<String> = names.into_iter().collect();
         let is_stray = |child: &&Node<T>| !names.contains(child.name()) && !listing.touched.contains(child.name());
         let strays: Vec<String> =
-            self.copied.nodes().children(dir).filter(is_stray).map(|child| child.path().to_owned()).collect();
+            self.mirror.nodes().children(dir).filter(is_stray).map(|child| child.path().to_owned()).collect();
         for stray in strays {
             self.remove_subtree(&stray);
         }
         let mut new: Vec<Arc<str>> = Vec::new();
         for name in names.difference(&listing.touched) {
             let path: Arc<str> = join(dir, name).into();
-            if self.scope.contains(&path) && self.copied.get(&path).is_none() {
+            if self.scope.contains(&path) && self.mirror.get(&path).is_none() {
                 new.push(path);
             }
         }
         new.sort_by(|one, other| compare(one, other));
         for path in new {
             // In this round, even if an event calls for it in the next one: it may have been there all the time.
-            let lists = self.later.get(&path).is_none_or(|later| !later.born);
+            let lists = self.later.get(&path).is_none_or(|later| !later.seen_created);
             self.request(&path, lists, false);
         }
-        let known = self.copied.get(dir).cloned();
-        self.copied.followed(dir, &stat, known.as_ref());
+        let known = self.mirror.get(dir).cloned();
+        self.mirror.followed(dir, &stat, known.as_ref());
     }
 
     /// As [`not_read`](Self::not_read), for a [`Job::List`].
@@ -439,19 +441,19 @@ impl<T: 'static> Tracker<T> {
         (reading.progress != Progress::Void).then_some(reading)
     }
 
-    /// There is no such node, in an answer that counts.
+    /// Handles an answer that counts, and says that there is no such node.
     fn is_missing(&mut self, path: &str) {
         self.incomplete.remove(path);
         self.remove_subtree(path);
     }
 
-    /// Lists the children of a node that was read, if they may differ from those of the node as it was known.
+    /// Lists the children of a node that was read, if they may differ from the known ones.
     fn check_children(&mut self, path: &Arc<str>, stat: &Stat, lists: bool, known: Option<&Node<T>>) {
         if !self.scope.reaches_below(path) {
             return;
         }
         let is_other = known.is_none_or(|known| known.stat().czxid != stat.czxid);
-        let differ = is_other || !self.copied.is_followed(path, stat, known) || self.incomplete.contains(path);
+        let differ = is_other || !self.mirror.is_followed(path, stat, known) || self.incomplete.contains(path);
         match self.watching {
             // Each list arms a watch.
             Watching::OneShot if is_other || self.compares => self.list(Arc::clone(path)),
@@ -461,7 +463,7 @@ impl<T: 'static> Tracker<T> {
                 self.incomplete.remove(path);
                 self.listable(path, None);
                 let strays: Vec<String> =
-                    self.copied.nodes().children(path).map(|child| child.path().to_owned()).collect();
+                    self.mirror.nodes().children(path).map(|child| child.path().to_owned()).collect();
                 for stray in strays {
                     self.remove_subtree(&stray);
                 }
@@ -471,7 +473,7 @@ impl<T: 'static> Tracker<T> {
     }
 
     fn remove_subtree(&mut self, top: &str) {
-        for path in self.copied.remove_subtree(top) {
+        for path in self.mirror.remove_subtree(top) {
             self.incomplete.remove(&path);
             self.refused.forget(&path);
         }
@@ -483,13 +485,13 @@ impl<T: 'static> Tracker<T> {
             return None;
         }
         self.is_in_round = false;
-        // A large round is rare: its space is a third of what the nodes take.
+        // A large round is rare, and its space is a third of what the nodes take.
         self.readings.shrink_to(KEPT);
         self.listings.shrink_to(KEPT);
         self.queue.shrink_to(KEPT);
         Some(Published {
-            changes: self.copied.take_changes(&self.scope),
-            nodes: self.copied.nodes().clone(),
+            changes: self.mirror.take_changes(&self.scope),
+            nodes: self.mirror.nodes().clone(),
             is_settled: !self.waits(),
             is_synced: std::mem::take(&mut self.compares),
         })

@@ -34,7 +34,7 @@ enum Wake {
     /// Something changed: look again.
     Changed,
     /// The member that should open the round has had its time.
-    NobodyOpened,
+    OpenerLate,
     TimeOver,
 }
 
@@ -56,7 +56,7 @@ impl Member {
                 Ok(entered) => return Ok(entered),
                 // The directory was deleted, and our node with it.
                 Err(AttemptError::Request(engine::Error::NoNode)) => self.start_over(),
-                Err(trouble) => self.bear("enter", connection, trouble).await?,
+                Err(cause) => self.retry_or_fail("enter", connection, cause).await?,
             }
         }
     }
@@ -83,7 +83,7 @@ impl Member {
                 event = "session_ended_before_entry",
                 path = &*self.znodes.path,
                 ?reason,
-                "session over before there was a node"
+                "the session ended before there was a node"
             );
             tokio::select! {
                 biased;
@@ -128,19 +128,19 @@ impl Member {
                 },
             };
             if entered {
-                self.prove().await?;
+                self.confirm_lease().await?;
                 return Ok(true);
             }
         }
     }
 
-    /// The node was deleted, alone or with the directory: takes a new name.
+    /// Takes a new name after the node was deleted, alone or with the directory.
     fn start_over(&mut self) {
         tracing::warn!(
             event = "node_deleted",
             path = &*self.znodes.path,
             node = &*self.path,
-            "another client deleted our node; a new one is created"
+            "another client deleted our node; creating a new one"
         );
         self.gone();
         self.take_name();
@@ -162,7 +162,7 @@ impl Member {
     async fn arrive(&mut self) -> Result<Option<Look>, engine::Error> {
         let (znodes, session) = (&self.znodes, &self.session);
         self.node = Some(OwnedNode::expected(session, &znodes.core.janitor, &znodes.dir, self.name.clone()));
-        self.loose_ends = true;
+        self.ready_needs_cleanup = true;
         let acls = &znodes.core.config.acls;
         let create = session.create(&self.path, &znodes.data, CreateMode::Ephemeral, acls);
         let (list, ready) = (session.list_children(&znodes.dir), session.watch_exists(&znodes.ready));
@@ -178,11 +178,7 @@ impl Member {
                     return Err(error);
                 }
                 let (session, znodes) = (&self.session, &self.znodes);
-                return match parents::create(session, &znodes.dir, &znodes.core.config.acls).await {
-                    // Another client can delete a parent between two steps.
-                    Ok(_) | Err(engine::Error::NoNode) => Ok(None),
-                    Err(error) => Err(error),
-                };
+                return parents::try_create(session, &znodes.dir, &znodes.core.config.acls).await.map(|_| None);
             }
         }
         let ((ready, watch), (children, stat)) = (ready?, listed?);
@@ -196,7 +192,7 @@ impl Member {
         }
     }
 
-    /// Looks for a node whose create was not answered. It counts only if our current session owns it.
+    /// Looks for the node of an unanswered create. The node counts only if our current session owns it.
     async fn recover(&mut self) -> Result<(), engine::Error> {
         let found = protection::find(&self.session, &self.znodes.dir, &self.name).await?;
         let stat = match found {
@@ -205,7 +201,7 @@ impl Member {
         };
         match stat {
             Some(stat) if stat.ephemeral_owner == self.session.id() => self.created(stat.czxid),
-            // It may have existed and been seen, so the next node has another name.
+            // Others may have seen the node before it was gone, so the next one gets another name.
             _ => {
                 self.gone();
                 self.take_name();
@@ -214,9 +210,9 @@ impl Member {
         Ok(())
     }
 
-    /// Looks at the barrier, in one flight. The list comes first: every decision checks the generation number of the
-    /// list. So what was seen after the list may be outdated, because the check notices that. If something seen before
-    /// the list were outdated, the check would not notice.
+    /// Looks at the barrier, in one flight. The list comes first, because every decision checks the generation number
+    /// that came with it. That check notices a change after the list. If `ready` were read before the list, a change in
+    /// between would go unnoticed.
     async fn look(&self) -> Result<Look, engine::Error> {
         let list = self.session.list_children(&self.znodes.dir);
         let ready = self.session.watch_exists(&self.znodes.ready);
@@ -225,8 +221,8 @@ impl Member {
         Ok(Look { view: View::new(children, stat, &self.name), ready, watch })
     }
 
-    /// Waits until the round is open, and opens it if enough members have arrived: `Some(true)`. `Some(false)` means
-    /// that the time was up and the node is gone; `None` means that the caller has to look again.
+    /// Waits until the round is open, or opens it if enough members have arrived, and returns `Some(true)`. Returns
+    /// `Some(false)` if the time was up and the node is gone, and `None` if the caller has to look again.
     async fn await_opening(
         &mut self,
         look: Look,
@@ -239,20 +235,20 @@ impl Member {
         // The directory's last change is our create, so all others arrived before us.
         let last = Some(view.stat.pzxid) == self.czxid;
         let wake = match enough && last {
-            true => Wake::NobodyOpened,
+            true => Wake::OpenerLate,
             false => self.wait(&mut ready, connection, patience, enough).await?,
         };
         let done = match wake {
             Wake::Opened => return Ok(Some(true)),
             Wake::Changed => return Ok(None),
-            Wake::NobodyOpened => self.open(&view).await?.then_some(true),
+            Wake::OpenerLate => self.open(&view).await?.then_some(true),
             Wake::TimeOver => self.give_up(&view).await?.then_some(false),
         };
         // If a change on this connection caused the refusal, its event came before the refusal.
         Ok(done.or_else(|| (fired(&mut ready).now_or_never() == Some(Event::NodeCreated)).then_some(true)))
     }
 
-    /// Waits for the next event. `enough`: enough members have arrived, so one of them is about to open the round.
+    /// Waits for the next event. `enough` means that enough members have arrived, so one is about to open the round.
     async fn wait(
         &mut self,
         ready: &mut Option<Watch>,
@@ -261,7 +257,7 @@ impl Member {
         enough: bool,
     ) -> Result<Wake, engine::Error> {
         let begun = Instant::now();
-        // Given back to the node afterwards, whose deletion ends it at no cost.
+        // Returned to the node afterwards: deleting the node ends the watch at no cost.
         let mut own = self.node.as_mut().and_then(|node| node.watch().take());
         let wake = loop {
             tokio::select! {
@@ -269,12 +265,12 @@ impl Member {
                 event = fired(ready) => {
                     break if event == Event::NodeCreated { Wake::Opened } else { Wake::Changed };
                 }
-                () = self.disturbed(connection) => return Err(engine::Error::ConnectionLoss),
+                () = self.session.disconnected(connection) => return Err(engine::Error::ConnectionLoss),
                 _ = fired(&mut own) => {
                     own = None;
                     break Wake::Changed;
                 }
-                () = sleep_until(begun + HEAD_START), if enough => break Wake::NobodyOpened,
+                () = sleep_until(begun + HEAD_START), if enough => break Wake::OpenerLate,
                 () = sleep_until_opt(patience) => break Wake::TimeOver,
                 () = sleep_until(begun + LONG), if own.is_none() => {
                     match self.session.watch_data(&self.path).await {
@@ -295,7 +291,7 @@ impl Member {
     async fn open(&self, view: &View) -> Result<bool, engine::Error> {
         let counted = view.others.iter().take(self.znodes.members - 1).chain([&self.name]);
         let mut ops: Vec<Op> = counted.map(|name| Op::Check { path: self.znodes.child(name), version: None }).collect();
-        ops.push(self.znodes.turn(&self.session, &view.stat).await?);
+        ops.push(self.znodes.advance_generation(&self.session, &view.stat).await?);
         let acls = self.znodes.core.config.acls.clone();
         ops.push(Op::Create {
             path: self.znodes.ready.to_string(),
@@ -323,14 +319,14 @@ impl Member {
         let gone = commit(&self.session, ops).await?;
         if gone {
             self.gone();
-            self.loose_ends = false;
+            self.ready_needs_cleanup = false;
         }
         Ok(gone)
     }
 
-    /// Asks the servers first if the lease is over: a process that was stopped may learn of an opening long after its
-    /// session has expired.
-    async fn prove(&self) -> Result<(), engine::Error> {
+    /// Asks the servers to confirm the session if the lease is over: a process that was stopped may learn of an opening
+    /// long after its session has expired.
+    async fn confirm_lease(&self) -> Result<(), engine::Error> {
         if self.session.grant().is_none() {
             self.session.exists(&self.path).await?;
         }

@@ -14,11 +14,11 @@ impl Member {
     /// Joins the round if a member is in it; otherwise removes the leftover `ready`. Returns false if the caller has to
     /// look again.
     ///
-    /// Each is one transaction, which fails if it is no longer right. A member that joins writes to its own node, so
+    /// Either is one transaction, which fails if the view is outdated. A member that joins writes to its own node, so
     /// that it counts as one in the round, and to the node of a member in the round. The last member to leave deletes
     /// its node only at the version it has seen, so it notices the join. No member can join between the reads that
     /// found none in the round and the removal, because joining requires a member in the round: none of the listed
-    /// members was in it, and none was gone before it was read.
+    /// members was in it, and each still existed when it was read.
     pub(super) async fn join_open_round(&mut self, view: &View, ready: &Stat) -> Result<bool, engine::Error> {
         if self.joining {
             // An answer was lost. The members of the round may be gone, and our node may be the one that keeps it open.
@@ -50,7 +50,7 @@ impl Member {
             event = "stale_ready_found",
             path = &*self.znodes.path,
             removed,
-            "a crashed round left its `ready` node"
+            "all members of a round crashed and left its `ready` node"
         );
         Ok(false)
     }

@@ -34,10 +34,10 @@ impl Member {
             };
             match self.leave_on(connection, patience).await {
                 Ok(all_left) => {
-                    self.loose_ends = false;
+                    self.ready_needs_cleanup = false;
                     return Ok(all_left);
                 }
-                Err(trouble) => self.bear("leave", connection, trouble).await?,
+                Err(cause) => self.retry_or_fail("leave", connection, cause).await?,
             }
         }
     }
@@ -45,9 +45,9 @@ impl Member {
     async fn leave_on(&mut self, connection: u64, patience: Option<Instant>) -> Result<bool, AttemptError> {
         let mut generation: Option<Watch> = None;
         loop {
-            let Some(view) = self.who_is_there().await? else { return Ok(true) };
+            let Some(view) = self.list_members().await? else { return Ok(true) };
             if view.others.is_empty() {
-                if self.be_the_last(&view).await? {
+                if self.end_round(&view).await? {
                     return Ok(true);
                 }
                 continue;
@@ -68,13 +68,13 @@ impl Member {
             match self.await_others(&mut generation, &mut other, connection, patience).await? {
                 Wake::Over => return Ok(true),
                 Wake::Changed => {}
-                Wake::TimeOver => return self.part().await,
+                Wake::TimeOver => return self.leave_early().await,
             }
         }
     }
 
     /// Lists the members; `None` if the round is over, as far as a member without a node can tell.
-    async fn who_is_there(&mut self) -> Result<Option<View>, AttemptError> {
+    async fn list_members(&mut self) -> Result<Option<View>, AttemptError> {
         let view = match self.znodes.view(&self.session, &self.name).await {
             Ok(view) => Some(view),
             Err(engine::Error::NoNode) => None,
@@ -97,13 +97,13 @@ impl Member {
     }
 
     /// Ends the round as the last member. Returns false if another member has appeared.
-    async fn be_the_last(&mut self, view: &View) -> Result<bool, engine::Error> {
+    async fn end_round(&mut self, view: &View) -> Result<bool, engine::Error> {
         if !view.own {
             // The member that should have ended the round has crashed.
             return Ok(!view.ready || self.znodes.remove_ready(&self.session, &view.stat, None).await?);
         }
         let mut ops = vec![
-            self.znodes.turn(&self.session, &view.stat).await?,
+            self.znodes.advance_generation(&self.session, &view.stat).await?,
             Op::Delete { path: self.path.to_string(), version: Some(self.version) },
         ];
         if view.ready {
@@ -122,8 +122,8 @@ impl Member {
         Ok(false)
     }
 
-    /// Deletes the node, unless that is done, and watches the generation and the lowest of the others, in one flight.
-    /// Returns the watch of the lowest, if that exists. `None` means that the round is over.
+    /// Deletes the node if it still exists, and watches the generation and the lowest of the others, in one flight.
+    /// Returns the watch of the lowest, if its node exists. `None` means that the round is over.
     async fn step_out(
         &mut self,
         view: &View,
@@ -196,7 +196,7 @@ impl Member {
                     own = None;
                     break Wake::Changed;
                 }
-                () = self.disturbed(connection) => return Err(engine::Error::ConnectionLoss),
+                () = self.session.disconnected(connection) => return Err(engine::Error::ConnectionLoss),
                 () = sleep_until_opt(patience) => break Wake::TimeOver,
                 // If another client deleted our node, the member that we wait for may already wait for the next round.
                 () = sleep_until(begun + LONG), if self.node.is_some() && own.is_none() => {
@@ -214,7 +214,7 @@ impl Member {
     }
 
     /// Leaves without waiting for the others. Returns true if they have left by now.
-    async fn part(&mut self) -> Result<bool, AttemptError> {
+    async fn leave_early(&mut self) -> Result<bool, AttemptError> {
         let delete = self.node.is_some().then(|| self.session.delete(&self.path, None));
         self.stepped_out = true;
         let (session, znodes, name) = (Arc::clone(&self.session), Arc::clone(&self.znodes), self.name.clone());
@@ -235,7 +235,7 @@ impl Member {
             return Ok(true);
         }
         if view.others.is_empty() && view.ready {
-            // If refused, another member has done it, or one arrives for the next round.
+            // If refused, another member has removed it, perhaps one that arrived for the next round.
             self.znodes.remove_ready(&session, &view.stat, None).await?;
         }
         Ok(view.others.is_empty())

@@ -1,4 +1,4 @@
-//! One member, from its arrival until no trace of it is left. It is a task of its own, so a caller may be dropped at
+//! One member, from its arrival until no trace of it is left. It runs in its own task, so a caller may be dropped at
 //! any time.
 
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use super::error::Error;
 use super::znodes::{Generation, Znodes};
 use crate::client;
 use crate::client::owned_node::OwnedNode;
-use crate::client::session::{Condition, EndReason, Session};
+use crate::client::session::{EndReason, Session};
 use crate::engine;
 use crate::util::path::join;
 use crate::util::wait::sleep_until_opt;
@@ -19,14 +19,14 @@ use crate::util::wait::sleep_until_opt;
 /// A member that waits for longer than this watches its own node, to learn when another client deletes it.
 pub(super) const LONG: Duration = Duration::from_secs(1);
 
-/// Receives the answer; closed when no caller waits for it any more.
-pub(super) type Told = oneshot::Sender<Result<bool, Error>>;
+/// Sends the answer to the caller; closed when no caller waits for it any more.
+pub(super) type ReplySender = oneshot::Sender<Result<bool, Error>>;
 
 /// Asks the task to leave. `patience` is when it stops waiting for the others.
 #[derive(Debug)]
 pub(super) struct LeaveCommand {
     pub(super) patience: Option<Instant>,
-    pub(super) told: Told,
+    pub(super) reply: ReplySender,
 }
 
 /// A node of a session that is over, which may still exist.
@@ -35,7 +35,7 @@ pub(super) type Leftover = Option<Arc<str>>;
 /// Why an attempt ended without a result.
 #[derive(Debug)]
 pub(super) enum AttemptError {
-    /// A request failed. Its error tells whether a retry can help.
+    /// A request failed. Its error shows whether a retry can help.
     Request(engine::Error),
     /// Another client deleted our node while we were inside.
     NodeDeleted,
@@ -67,23 +67,23 @@ pub(super) struct Member {
     /// A delete of the node was sent.
     pub(super) stepped_out: bool,
     /// Whether this member may have left a `ready` that no member needs.
-    pub(super) loose_ends: bool,
+    pub(super) ready_needs_cleanup: bool,
     pub(super) leftover: Leftover,
 }
 
-/// Runs one member: enters, waits for the command to leave, leaves. Withdraws whenever its caller is gone.
-pub(super) async fn attend(
+/// Runs one member: enters, waits for the command to leave, and leaves. Withdraws if its caller is gone.
+pub(super) async fn run(
     znodes: Arc<Znodes>,
     leftover: Leftover,
     patience: Option<Instant>,
-    mut told: Told,
-    orders: oneshot::Receiver<LeaveCommand>,
+    mut reply: ReplySender,
+    command: oneshot::Receiver<LeaveCommand>,
     settled: oneshot::Sender<Leftover>,
 ) {
     let arrival = async {
         tokio::select! {
             biased;
-            () = told.closed() => None,
+            () = reply.closed() => None,
             session = znodes.core.connected_session() => Some(session),
             () = sleep_until_opt(patience) => None,
         }
@@ -99,28 +99,28 @@ pub(super) async fn attend(
             };
             // The receiver of either may be gone.
             let _ = settled.send(leftover);
-            let _ = told.send(answer);
+            let _ = reply.send(answer);
             return;
         }
     };
     let mut member = Member::new(znodes, session, leftover);
     let entered = tokio::select! {
         biased;
-        () = told.closed() => None,
+        () = reply.closed() => None,
         entered = member.enter(patience) => Some(entered),
     };
     let inside = matches!(entered, Some(Ok(true)));
     let mut settled = Some(settled);
-    if member.tell(told, entered, &mut settled)
+    if member.send_reply(reply, entered, &mut settled)
         && inside
-        && let Ok(LeaveCommand { patience, mut told }) = orders.await
+        && let Ok(LeaveCommand { patience, mut reply }) = command.await
     {
         let left = tokio::select! {
             biased;
-            () = told.closed() => None,
+            () = reply.closed() => None,
             left = member.leave(patience) => Some(left),
         };
-        member.tell(told, left, &mut settled);
+        member.send_reply(reply, left, &mut settled);
     }
     let leftover = member.withdraw().await;
     if let Some(settled) = settled {
@@ -141,7 +141,7 @@ impl Member {
             joining: false,
             round: None,
             stepped_out: false,
-            loose_ends: false,
+            ready_needs_cleanup: false,
             leftover,
         };
         member.take_name();
@@ -157,7 +157,7 @@ impl Member {
         self.joining = false;
     }
 
-    /// Notes that the node is known not to exist.
+    /// Records that the node is known not to exist.
     pub(super) fn gone(&mut self) {
         if let Some(node) = self.node.take() {
             node.gone();
@@ -167,27 +167,20 @@ impl Member {
 
     /// Sends the answer to the caller, if there is one, and returns whether the caller received it. If nothing is left
     /// to clean up, `settled` is sent first, so that the caller need not wait for it.
-    fn tell(
+    fn send_reply(
         &self,
-        told: Told,
+        reply: ReplySender,
         answer: Option<Result<bool, Error>>,
         settled: &mut Option<oneshot::Sender<Leftover>>,
     ) -> bool {
         let Some(answer) = answer else { return false };
         if self.node.is_none()
-            && !self.loose_ends
+            && !self.ready_needs_cleanup
             && let Some(settled) = settled.take()
         {
             let _ = settled.send(self.leftover.clone());
         }
-        told.send(answer).is_ok()
-    }
-
-    /// Resolves when the connection on which watches were set is in doubt.
-    pub(super) async fn disturbed(&self, connection: u64) {
-        let mut conditions = self.session.conditions();
-        // A session that is dropped without a final condition has ended as well.
-        let _ = conditions.wait_for(|condition| *condition != Condition::Connected(connection)).await;
+        reply.send(answer).is_ok()
     }
 
     /// Returns the error for the end of the session, which ends this member too.
@@ -198,11 +191,11 @@ impl Member {
         }
     }
 
-    /// Returns the error to report, if a retry cannot help. Otherwise waits until the cause of the failure is known.
-    pub(super) async fn bear(&self, doing: &str, connection: u64, trouble: AttemptError) -> Result<(), Error> {
-        let error = match trouble {
-            AttemptError::Request(error) if error.is_passing() => {
-                self.session.loss_known(connection).await;
+    /// Returns the error to report, if a retry cannot help. Otherwise waits for the loss of the connection to show.
+    pub(super) async fn retry_or_fail(&self, doing: &str, connection: u64, cause: AttemptError) -> Result<(), Error> {
+        let error = match cause {
+            AttemptError::Request(error) if error.is_transient() => {
+                self.session.wait_for_disconnect(connection).await;
                 return Ok(());
             }
             AttemptError::Request(error) => error,
@@ -214,13 +207,13 @@ impl Member {
         let unknown = error.leaves_outcome_unknown();
         let mut error = client::Error::from_engine(doing, &self.znodes.path, error);
         if unknown && self.node.is_some() {
-            error = error.in_doubt("; the node, if there is one, is deleted in the background");
+            error = error.outcome_unknown("; the node, if there is one, is deleted in the background");
         }
         Err(Error::client(&self.znodes.path, error))
     }
 
-    /// Removes what is left of this member, however long it takes. Returns the node that may still exist if its session
-    /// ends first; the janitor deletes that node too.
+    /// Removes what is left of this member, however long it takes. If the session ends first, returns the node that may
+    /// still exist; the janitor deletes that node too.
     async fn withdraw(&mut self) -> Leftover {
         if let Some(mut node) = self.node.take()
             && let Err(error) = node.delete(None).await
@@ -234,13 +227,13 @@ impl Member {
             );
             return Some(Arc::clone(&self.path));
         }
-        while std::mem::take(&mut self.loose_ends) {
+        while std::mem::take(&mut self.ready_needs_cleanup) {
             let Ok(connection) = self.session.connected().await else { break };
-            match self.tidy().await {
+            match self.remove_stale_ready().await {
                 Ok(()) => {}
-                Err(error) if error.is_passing() => {
-                    self.loose_ends = true;
-                    self.session.loss_known(connection).await;
+                Err(error) if error.is_transient() => {
+                    self.ready_needs_cleanup = true;
+                    self.session.wait_for_disconnect(connection).await;
                 }
                 // A `ready` without members is harmless: the next member to arrive removes it.
                 Err(error) => {
@@ -257,7 +250,7 @@ impl Member {
     }
 
     /// Removes `ready` if there are no members.
-    async fn tidy(&self) -> Result<(), engine::Error> {
+    async fn remove_stale_ready(&self) -> Result<(), engine::Error> {
         match self.znodes.view(&self.session, &self.name).await {
             Ok(view) if view.ready && view.others.is_empty() => {
                 // If refused, another member has acted on it.

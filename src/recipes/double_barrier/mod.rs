@@ -27,8 +27,8 @@
 //!
 //! # Guarantees
 //!
-//! A round opens once, in one transaction, which checks that the nodes of all counted members exist. A member that dies
-//! before that lets no other member through early. A member whose time runs out either is in the round, and its
+//! A round opens once, in one transaction, which checks that the nodes of all counted members exist. If a member dies
+//! before that, no other member gets through early. A member whose time runs out either is in the round, and its
 //! [`enter_timeout`](DoubleBarrier::enter_timeout) returns true, or was not counted. So all members of a round that get
 //! an answer get the same one. A member that gets an error may have been counted. So may a member whose process
 //! crashed, until its session is over.
@@ -60,7 +60,7 @@
 //! | own node deleted while inside | `leave` returns an error, and the others do not wait. |
 //! | `ready` deleted by hand | No member leaves early, unless another member enters before they have left. |
 //! | reply to the create lost | The node is found by its name, or created again. There are never two nodes. |
-//! | reply to another step lost | Opening, ending, joining, giving up: transactions whose result is looked up. |
+//! | reply to another step lost | Opening, ending, joining and giving up are transactions. The result is looked up. |
 //! | | A timed call that cannot find the result by its deadline returns `OutcomeUnknown`. |
 //! | process stopped for longer than T | An error after it resumes, even if the round opened meanwhile. |
 //! | | The others continue without it. |
@@ -80,9 +80,9 @@
 //! opening by a Curator member.
 //!
 //! **Consecutive rounds with Curator members can hang.** Curator's `leave` lists the directory repeatedly until the
-//! members are gone. It does not know rounds: a member that has already entered the next round looks like one that has
-//! not left. That member waits for the Curator member to enter, and the Curator member waits for it to leave. So use a
-//! separate path for each round, in Java as well:
+//! members are gone. It does not distinguish rounds: a member that has already entered the next round looks like one
+//! that has not left. That member waits for the Curator member to enter, and the Curator member waits for it to leave.
+//! So use a separate path for each round, in Java as well:
 //!
 //! ```no_run
 //! # use zookeeper_recipes::{Client, double_barrier::{DoubleBarrier, Error}};
@@ -106,8 +106,8 @@
 //!
 //! As with Curator, every child of the path except `ready` counts as a member: keep nothing else there. Do not delete
 //! `ready` while a round is open. Its absence lets no member leave early, but a member that enters then takes the
-//! members inside for waiting ones. If there are enough of them, a new round opens, which ends the leaving of the old
-//! one. If there are too few, the leaving members wait for the new member as well.
+//! members inside for waiting ones. If there are enough of them, a new round opens, which ends the wait of the members
+//! that are leaving. If there are too few, the leaving members wait for the new member as well.
 
 mod builder;
 mod enter;
@@ -132,9 +132,9 @@ use crate::client::core::KeepAlive;
 use crate::client::{self, Client, ErrorKind};
 use crate::util::mutex::Mutex;
 
-/// The part of a call's timeout, and the most of it, that is reserved for deleting the node, so that the call can tell
-/// for certain that no node is left.
-const TO_LEAVE: (u32, Duration) = (8, Duration::from_secs(1));
+/// The part of a call's timeout that is reserved for deleting the node, as a divisor, and its cap. It lets the call
+/// confirm that no node is left.
+const CLEANUP_RESERVE: (u32, Duration) = (8, Duration::from_secs(1));
 
 /// One member of a double barrier, for any number of rounds. Create an object for each member. Calls on one object must
 /// not overlap: a second call returns [`Error::Busy`].
@@ -166,7 +166,7 @@ pub struct DoubleBarrier {
     _keep_alive: KeepAlive,
 }
 
-/// The state of the member between two calls.
+/// The state of the member, as the next call finds it.
 #[derive(Debug)]
 enum Slot {
     /// Outside. The task of an earlier call may still be cleaning up; it sends the node that it could not delete.
@@ -179,11 +179,11 @@ enum Slot {
 /// The channels to the task of a member that is inside. If they are dropped, the task withdraws.
 #[derive(Debug)]
 struct Inside {
-    orders: oneshot::Sender<LeaveCommand>,
+    command: oneshot::Sender<LeaveCommand>,
     settling: oneshot::Receiver<Leftover>,
 }
 
-/// A call under way. When it ends, in whatever way, the slot holds `back`.
+/// A call under way. When it ends or is dropped, `back` goes into the slot.
 struct Call<'a> {
     slot: &'a Mutex<Slot>,
     back: Slot,
@@ -215,10 +215,10 @@ struct Time {
 
 impl Time {
     fn of(timeout: Duration) -> Self {
-        let (part, most) = TO_LEAVE;
+        let (divisor, most) = CLEANUP_RESERVE;
         // A deadline that the clock cannot represent is no deadline.
         let deadline = Instant::now().checked_add(timeout);
-        Time { patience: deadline.map(|deadline| deadline - (timeout / part).min(most)), deadline }
+        Time { patience: deadline.map(|deadline| deadline - (timeout / divisor).min(most)), deadline }
     }
 
     fn is_over(self) -> bool {
@@ -336,7 +336,7 @@ impl DoubleBarrier {
         let mut call = Call::begin(self)?;
         let leftover = match &mut call.back {
             Slot::Outside(None) => None,
-            // A task that ended with its runtime leaves nothing that it knew of.
+            // A task that ended with its runtime cannot report a leftover.
             Slot::Outside(Some(settling)) => match time.limit(settling).await {
                 Some(settled) => settled.ok().flatten(),
                 None => return Err(Error::left_behind(&self.znodes.path)),
@@ -351,15 +351,15 @@ impl DoubleBarrier {
             call.back = Slot::Outside(Some(settling));
             return answer;
         }
-        let (told, answer) = oneshot::channel();
-        let (orders, ordered) = oneshot::channel();
+        let (reply, answer) = oneshot::channel();
+        let (command, command_receiver) = oneshot::channel();
         let (settled, settling) = oneshot::channel();
         let znodes = Arc::clone(&self.znodes);
-        self.znodes.core.runtime.spawn(member::attend(znodes, leftover, time.patience, told, ordered, settled));
+        self.znodes.core.runtime.spawn(member::run(znodes, leftover, time.patience, reply, command_receiver, settled));
         call.back = Slot::Outside(Some(settling));
         let entered = self.answer("enter", time, answer).await?;
         if entered && let Slot::Outside(Some(settling)) = std::mem::replace(&mut call.back, Slot::Outside(None)) {
-            call.back = Slot::Inside(Inside { orders, settling });
+            call.back = Slot::Inside(Inside { command, settling });
         }
         Ok(entered)
     }
@@ -369,14 +369,14 @@ impl DoubleBarrier {
         tokio::task::coop::consume_budget().await;
         let mut call = Call::begin(self)?;
         let back = std::mem::replace(&mut call.back, Slot::Outside(None));
-        let Slot::Inside(Inside { orders, settling }) = back else {
+        let Slot::Inside(Inside { command, settling }) = back else {
             call.back = back;
             return Err(Error::NotInside { path: Arc::clone(&self.znodes.path) });
         };
         call.back = Slot::Outside(Some(settling));
-        let (told, answer) = oneshot::channel();
+        let (reply, answer) = oneshot::channel();
         // The task may have ended with its runtime; then there is no answer either.
-        let _ = orders.send(LeaveCommand { patience: time.patience, told });
+        let _ = command.send(LeaveCommand { patience: time.patience, reply });
         self.answer("leave", time, answer).await
     }
 
@@ -395,7 +395,7 @@ impl DoubleBarrier {
                     path = &**path,
                     doing,
                     detail = ?answer,
-                    "a call has its answer"
+                    "the call was answered"
                 );
                 answer
             }

@@ -1,10 +1,10 @@
 //! What entering and leaving share: a view of the znodes, and steps on them. Their names are in the layout.
 //!
-//! Opening a round and ending it each raise the generation number, the data version of the path, by one.
+//! Opening a round and ending it each raise the generation number, the data version of the node at the path, by one.
 //!
 //! Two facts decide everything. *Who is in the round*: every node that is older than `ready`, and every younger node
 //! that was written to (its data version is not 0), whose member arrived late and joined. *Whether a decision is still
-//! valid*: every transaction that opens or ends a round, or requires that none is open, checks the generation number.
+//! valid*: every transaction that depends on the state of the round checks the generation number.
 
 use std::fmt;
 use std::sync::Arc;
@@ -75,7 +75,7 @@ impl Generation {
 }
 
 impl Znodes {
-    /// The path of a child on the server.
+    /// Returns the path of a child on the server.
     pub(super) fn child(&self, name: &str) -> String {
         crate::util::path::join(&self.dir, name)
     }
@@ -87,7 +87,7 @@ impl Znodes {
     }
 
     /// Returns the step that raises the generation by one, if it still has this number. Keeps the directory's data.
-    pub(super) async fn turn(&self, session: &Arc<Session>, stat: &Stat) -> Result<Op, engine::Error> {
+    pub(super) async fn advance_generation(&self, session: &Arc<Session>, stat: &Stat) -> Result<Op, engine::Error> {
         let data = match stat.data_length {
             0 => Vec::new(),
             // If it changes meanwhile, its version differs and nothing is written.
@@ -97,15 +97,15 @@ impl Znodes {
     }
 
     /// Deletes `ready`, which ends a round that has no members left in this view. Returns false if something has
-    /// changed since. `own` is our node, if it exists. It disappears with the directory, so its check tells a new
-    /// directory with the same generation number from this one.
+    /// changed since. `own` is our node, if it exists. It disappears with the directory, so checking it distinguishes a
+    /// new directory with the same generation number from this one.
     pub(super) async fn remove_ready(
         &self,
         session: &Arc<Session>,
         stat: &Stat,
         own: Option<&str>,
     ) -> Result<bool, engine::Error> {
-        let mut ops = vec![self.turn(session, stat).await?];
+        let mut ops = vec![self.advance_generation(session, stat).await?];
         ops.push(Op::Delete { path: self.ready.to_string(), version: None });
         ops.extend(own.map(|path| Op::Check { path: path.to_owned(), version: None }));
         commit(session, ops).await

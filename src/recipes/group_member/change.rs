@@ -24,8 +24,8 @@ pub enum Change {
         /// Its data.
         data: Vec<u8>,
     },
-    /// A member has other data.
-    Changed {
+    /// The data of a member has changed.
+    Updated {
         /// Its id.
         id: String,
         /// Its data before.
@@ -41,12 +41,12 @@ pub enum Change {
         data: Vec<u8>,
     },
     /// Everything was compared with the servers, after a reconnect, a new session or an error, and every ten minutes
-    /// while something may not be read: the changes before this one were all that was missed.
+    /// while permission to read something is missing. All missed changes come before this one.
     Synced,
-    /// The subscriber was too slow, and the oldest changes were dropped. These are the members after them; the next
-    /// changes follow.
+    /// The subscriber was too slow, and the oldest changes were dropped. These are the members after the dropped
+    /// changes; the next changes follow.
     Lagged(Members),
-    /// The group could not be read. It is tried again, with growing delays.
+    /// The group could not be read. The read is retried with growing delays.
     Failed(Error),
 }
 
@@ -56,7 +56,7 @@ pub struct Changes {
     path: Arc<str>,
     format: Format,
     of_nodes: cache::Changes<Vec<u8>>,
-    /// How many nodes each id has. In a party a process that was started again has two for a while.
+    /// How many nodes each id has. In a party, a restarted process has two for a while.
     nodes: HashMap<String, usize>,
     ready: VecDeque<Change>,
 }
@@ -72,7 +72,7 @@ impl Changes {
         members_of(self.of_nodes.start(), self.format)
     }
 
-    /// Waits for the next change. `None` when the member was dropped, or the client closed.
+    /// Waits for the next change. Returns `None` once the member is dropped or its client is closed.
     ///
     /// # Cancel safety
     /// Cancel safe: a change that was not returned is returned by the next call.
@@ -80,13 +80,13 @@ impl Changes {
         StreamExt::next(self).await
     }
 
-    /// Translates a change of a node.
+    /// Translates a change of a node to changes of members.
     fn translated(&mut self, change: cache::Change<Vec<u8>>) -> Vec<Change> {
         match change {
             cache::Change::Added(node) => self.joined(&node).into_iter().collect(),
             cache::Change::Removed { old } => self.left(&old).into_iter().collect(),
-            cache::Change::Changed { old, new } => match (self.member(&old), self.member(&new)) {
-                (Some((before, old)), Some((id, new))) if before == id => vec![Change::Changed { id, old, new }],
+            cache::Change::Updated { old, new } => match (self.member(&old), self.member(&new)) {
+                (Some((before, old)), Some((id, new))) if before == id => vec![Change::Updated { id, old, new }],
                 // In a `Party` the data is the id.
                 _ => self.left(&old).into_iter().chain(self.joined(&new)).collect(),
             },
@@ -103,7 +103,7 @@ impl Changes {
         self.format.member(node.name(), node.value().map(Vec::as_slice))
     }
 
-    /// Takes a new node. A member has joined if it is the first of its id.
+    /// Handles a new node. A member has joined if the node is the first of its id.
     fn joined(&mut self, node: &Node<Vec<u8>>) -> Option<Change> {
         let (id, data) = self.member(node)?;
         let nodes = self.nodes.entry(id.clone()).or_default();
@@ -111,7 +111,7 @@ impl Changes {
         (*nodes == 1).then_some(Change::Joined { id, data })
     }
 
-    /// Takes a node that is gone. A member has left if it was the last of its id.
+    /// Handles a node that is gone. A member has left if the node was the last of its id.
     fn left(&mut self, node: &Node<Vec<u8>>) -> Option<Change> {
         let (id, data) = self.member(node)?;
         let nodes = self.nodes.get_mut(&id)?;

@@ -1,5 +1,5 @@
-//! Membership in a group of processes: each member is seen by all, with its data, until it leaves or fails. Curator's
-//! `GroupMember`, and kazoo's `Party`.
+//! Membership in a group of processes: all members see each member and its data until it leaves or fails. Compatible
+//! with Curator's `GroupMember` and kazoo's `Party`.
 //!
 //! ```no_run
 //! use zookeeper_recipes::Client;
@@ -26,26 +26,26 @@
 //! # }
 //! ```
 //!
-//! It is a [`PersistentNode`](crate::persistent_node) for the member itself, and a [`Cache`](crate::cache) of the
+//! It combines a [`PersistentNode`](crate::persistent_node) for the member itself with a [`Cache`](crate::cache) of the
 //! group. To look at a group without joining it, use [`Cache::children`](crate::cache::Cache::children).
 //!
 //! # What it does not promise
 //!
-//! The members are those of a [`Snapshot`]: as of a moment in the past. Two members may see
-//! different groups for a while, and a process that has failed is a member until its session has expired. So do not
-//! decide by it what must not be done twice: a [lock](crate::mutex), a [leader](crate::leader_latch) or a
-//! [balancer](crate::throughput_balancer) is for that.
+//! The members come from a [`Snapshot`]: they are as of a moment in the past. Two members may see different groups for
+//! a while, and a process that has failed is a member until its session has expired. So do not rely on it for what must
+//! not be done twice: use a [lock](crate::mutex), a [leader](crate::leader_latch) or a
+//! [balancer](crate::throughput_balancer) for that.
 //!
-//! [`members`](GroupMember::members) always contains this member itself until it has left, as in Curator: also while
-//! its session is lost and its node is not there.
+//! [`members`](GroupMember::members) always contains this member itself until it has left, as in Curator, even while
+//! its session is lost and its node does not exist.
 //!
 //! # One member for each id and client
 //!
 //! A member's node belongs to a session, not to the object. So two members of one client with the same id share one
 //! node: the second [`join`](GroupMember::join) does not wait, and the data that was written last stays. When one of
 //! them leaves, the node is deleted and the other one creates it again: the group sees a member leave and join. Use one
-//! member for each id and client. Only in kazoo's parties does each have a node of its own, as the names are random;
-//! [`members`](GroupMember::members) has the id once even then. See also
+//! member for each id and client. Only in kazoo's parties does each member have its own node, as the names are random;
+//! even then, [`members`](GroupMember::members) has the id once. See also
 //! [persistent nodes](crate::persistent_node#one-object-for-each-path-and-client).
 //!
 //! # When things fail
@@ -53,28 +53,28 @@
 //! | event | what happens |
 //! |---|---|
 //! | connection `Suspended` | The members stay as they were. The [`snapshot`](GroupMember::snapshot) grows older. |
-//! | `Reconnected`, same session | The group is compared; what was missed is reported, once. |
+//! | `Reconnected`, same session | The group is compared with the servers. Missed changes are reported once. |
 //! | session `Lost` | The others see this member leave. In the next session it joins again, under the same name. |
 //! | own node deleted by another client | It is created again at once; after repeated deletions, after up to 5 s. |
 //! | reply lost | The node is recognized as this session's. There are never two. |
 //! | process stopped for longer than the session timeout | As a lost session. |
-//! | no permission to create the node | `join` fails. Later the state is `Failed`, and it is tried again. |
+//! | no permission to create the node | `join` fails. Later, the state is `Failed`, and the create is retried. |
 //! | no permission to list the group | `members` may lack others: see [`Snapshot::unlistable`]. |
-//! | no permission to read a member's node | Its data is empty; in a `Party` it is left out. |
-//! | a subscriber is too slow | It is told ([`Lagged`](Change::Lagged)), with the members to continue from. |
+//! | no permission to read a member's node | Its data is empty; in a `Party` the member is left out. |
+//! | a subscriber is too slow | It receives [`Lagged`](Change::Lagged), with the members to continue from. |
 //! | client closed | The changes end, and calls that wait return [`Error::Closed`]. |
 //! | another session has the id | `join` returns [`Error::Taken`], which names that session and its data, |
-//! | | or [waits](GroupMemberBuilder::wait) until its node is gone. Of a member that had joined, the state |
+//! | | or [waits](GroupMemberBuilder::wait) until its node is gone. The state of a member that had joined |
 //! | | is [`Waiting`](NodeState::Waiting) until then. |
 //! | a persistent node has the id | It is adopted: [`OtherKind`](NodeState::OtherKind). It outlives a crash. |
 //!
 //! # What it costs
 //!
 //! A join takes two requests for the member's node, four to watch and list the group, and one read per member; a few
-//! more if the group has to be created. After that each member that joins or writes its data costs every member one
+//! more if the group has to be created. After that, each member that joins or writes its data costs every member one
 //! event and one read, itself included. A member that leaves costs the others only the event, and itself three
-//! requests. After a reconnect one small request per member tells what differs. The session sends six heartbeats per
-//! session timeout, until the member is dropped.
+//! requests. After a reconnect, one small request per member shows what differs. The session sends six heartbeats per
+//! session timeout until the member is dropped.
 //!
 //! Every member keeps the data of all in memory. [`members`](GroupMember::members) copies it at each call;
 //! [`snapshot`](GroupMember::snapshot) copies nothing. For servers before 3.6 see the
@@ -89,7 +89,7 @@
 //! | `<group>/<32 hex digits>__party__` ([`Format::Party`]) | ephemeral | the id |
 //! | `<group>/<32 hex digits>-<id>` ([`Format::ShallowParty`]) | ephemeral | empty |
 //!
-//! Unlike Curator's, data that was not set is empty, not the address of the host.
+//! Data that was not set is empty; Curator uses the address of the host.
 
 mod builder;
 mod change;
@@ -126,7 +126,7 @@ pub type Members = BTreeMap<String, Vec<u8>>;
 /// # }
 /// ```
 #[derive(Debug)]
-#[must_use = "dropped, the member leaves"]
+#[must_use = "the member leaves when it is dropped"]
 pub struct GroupMember {
     path: Arc<str>,
     format: Format,
@@ -144,7 +144,7 @@ struct Own {
 }
 
 impl GroupMember {
-    /// Joins the group at `path` as `id`, in Curator's format, and waits until the member's node is there and the other
+    /// Joins the group at `path` as `id`, in Curator's format, and waits until the member's node exists and the other
     /// members are known.
     ///
     /// # Errors
@@ -172,7 +172,7 @@ impl GroupMember {
     }
 
     /// Returns the data of each member, by its id, without a request. It contains this member itself until it leaves,
-    /// with its latest data, also while its node is not there; unless another session has a node with its id.
+    /// with its latest data, even while its node does not exist, unless another session has a node with its id.
     ///
     /// Members of a kazoo party that have the same id appear once.
     #[doc(alias = "getCurrentMembers")]
@@ -193,13 +193,13 @@ impl GroupMember {
         members
     }
 
-    /// Returns the copy of the group's nodes, which tells its [age](Snapshot::age).
+    /// Returns the copy of the group's nodes, with its [age](Snapshot::age).
     pub fn snapshot(&self) -> Snapshot<Vec<u8>> {
         self.cache.snapshot()
     }
 
-    /// Returns the changes from now on. This member itself is among them. Begin with [`Changes::start`]: members that
-    /// were read before this call may miss what happened between.
+    /// Returns the changes from now on, including those of this member. Start from [`Changes::start`]: members that
+    /// were read before this call may lack changes in between.
     pub fn changes(&self) -> Changes {
         Changes::new(&self.path, self.format, self.cache.changes())
     }
@@ -221,8 +221,8 @@ impl GroupMember {
         Ok(found)
     }
 
-    /// Replaces the data of this member, and waits until it is written. The data counts from the first poll on. Of
-    /// several calls, the latest counts.
+    /// Replaces the data of this member, and waits until it is written. The data applies from the first poll on. If
+    /// several calls overlap, the latest data wins.
     ///
     /// # Errors
     /// [`Error::Client`] as [`PersistentNode::set_data`]; [`Error::InvalidOption`] in a kazoo party, whose members have
@@ -240,7 +240,7 @@ impl GroupMember {
         self.node.written(number).await.map_err(|error| Error::node(&self.path, error))
     }
 
-    /// Replaces the data, for the node and for [`members`](Self::members) in one order.
+    /// Replaces the data of the node and of [`members`](Self::members). Concurrent calls reach both in the same order.
     fn want(&self, data: Vec<u8>) -> Result<u64, persistent_node::Error> {
         let mut own = self.own.lock();
         let number = self.node.want(data.clone())?;
@@ -255,8 +255,8 @@ impl GroupMember {
         self.node.state()
     }
 
-    /// Leaves the group. Returns when the member's node is gone for sure. The other members can still be read. It may
-    /// be called twice.
+    /// Leaves the group. Returns once the member's node is certainly gone. The other members can still be read. Leaving
+    /// twice is allowed.
     ///
     /// # Errors
     /// As [`PersistentNode::close`].

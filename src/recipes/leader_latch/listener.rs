@@ -9,7 +9,7 @@ use super::Leadership;
 use super::state::LatchState;
 use crate::client::ListenerHandle;
 use crate::client::core::Core;
-use crate::client::listener::{self, Hearer};
+use crate::client::listener::{self, Deliver};
 use crate::contender::Hold;
 use crate::util::boxed::boxed_listener;
 use crate::util::mutex::Mutex;
@@ -125,10 +125,10 @@ impl Listeners {
             all.push(sender);
         }
         let news = futures::stream::poll_fn(move |cx| news.poll_recv(cx));
-        listener::tell(core, "leader latch listener", news, Follower(listener))
+        listener::spawn_listener(core, "leader latch listener", news, Follower(listener))
     }
 
-    /// Publishes the state and sends the listeners what follows from it, as one step.
+    /// Publishes the state and sends the listeners the resulting messages, as one step.
     pub(super) fn publish(&self, state: &watch::Sender<LatchState>, new: LatchState) {
         let mut all = self.news.lock();
         let gained = new.term().cloned();
@@ -150,16 +150,16 @@ impl Listeners {
     ) -> BoxFuture<'static, ()> {
         let mut all = self.news.lock();
         let old = state.send_replace(new);
-        let mut heard = Vec::new();
+        let mut pending = Vec::new();
         if old.term().is_some() {
             all.retain(|listener| {
                 let (done, returned) = oneshot::channel();
-                heard.push(returned);
+                pending.push(returned);
                 listener.send(News::NotLeader(Some(done))).is_ok()
             });
         }
         Box::pin(async move {
-            for returned in heard {
+            for returned in pending {
                 // Dropped when the listener has returned, or was removed.
                 let _ = returned.await;
             }
@@ -174,8 +174,8 @@ impl Listeners {
 
 struct Follower<L>(L);
 
-impl<L: LeaderLatchListener> Hearer<News> for Follower<L> {
-    async fn hear(&self, news: News) {
+impl<L: LeaderLatchListener> Deliver<News> for Follower<L> {
+    async fn deliver(&self, news: News) {
         match news {
             News::IsLeader(hold) => self.0.is_leader(Leadership::new(hold)).await,
             News::NotLeader(done) => {

@@ -19,7 +19,7 @@ use crate::util::path;
 ///
 /// The stream always yields the latest leader. It may skip one that led only for a moment, and it yields a change once
 /// the server that the client is connected to knows of it. It yields nothing while there is no connection. An error
-/// that does not pass by itself is the last item.
+/// that is not transient is the last item.
 ///
 /// ```no_run
 /// use futures::StreamExt;
@@ -73,7 +73,7 @@ pub(super) fn stream(client: Client, path: Arc<str>) -> LeaderStream {
     let leaders = futures::stream::unfold(Some((client, observer, None)), move |state| {
         let path = Arc::clone(&path);
         async move {
-            let (client, mut observer, told) = state?;
+            let (client, mut observer, last) = state?;
             loop {
                 let leader = match observer.first().await {
                     Ok(leader) => leader,
@@ -81,7 +81,7 @@ pub(super) fn stream(client: Client, path: Arc<str>) -> LeaderStream {
                     Err(error) => return Some((Err(Error::client(&path, error)), None)),
                 };
                 let node = Some(leader.as_ref().map(|leader| leader.path.clone()));
-                if node != told {
+                if node != last {
                     return Some((Ok(leader), Some((client, observer, node))));
                 }
             }

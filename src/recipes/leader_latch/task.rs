@@ -53,17 +53,17 @@ impl Shared {
         Error::Closed { path: Arc::clone(&self.path) }
     }
 
-    /// Asks the task to end the latch. The first mode counts. With [`CloseMode::Silent`] the leadership ends now and
-    /// the delete of the node is sent at once. If it came first, no listener is notified. After another mode the wait
-    /// for the listeners ends.
+    /// Asks the task to end the latch. The first mode counts. With [`CloseMode::Silent`], the leadership ends now and
+    /// the delete of the node is sent at once. If that mode came first, no listener is notified. If it came second, the
+    /// wait for the listeners ends.
     pub(super) fn close(&self, mode: CloseMode) {
-        let tell = || {
+        let notify_task = || {
             self.closing.send_modify(|closing| {
                 let closing = closing.get_or_insert(Closing { mode, silently: false });
                 closing.silently |= mode == CloseMode::Silent;
             });
         };
-        self.leaving.release(tell, || match mode {
+        self.leaving.release(notify_task, || match mode {
             CloseMode::Silent => self.state.borrow().term().cloned(),
             CloseMode::NotifyLeader => None,
         });
@@ -97,13 +97,13 @@ pub(super) fn spawn(client: &Client, shared: &Arc<Shared>) -> Task<Result<(), Er
 struct Participant {
     core: Arc<Core>,
     shared: Arc<Shared>,
-    /// What the metrics show. They end with the task, however long the handle is kept.
+    /// The metrics of the terms. They end with the task, however long the handle is kept.
     terms: Terms,
-    /// That of the present term.
+    /// The span of the present term.
     term_span: Option<tracing::Span>,
 }
 
-/// Notifies waiters however the task ends, also when it is dropped with its runtime.
+/// Notifies waiters however the task ends, even if it is dropped with its runtime.
 impl Drop for Participant {
     fn drop(&mut self) {
         let closed = self.next_state(State::Closed);
@@ -135,7 +135,7 @@ impl Participant {
                     // Tasks that wait for the leadership run before the place writes its next requests.
                     tokio::task::yield_now().await;
                 }
-                // For followers of the state, a contender with a node is still one that enters.
+                // In the published state, a contender that has a node is still entering.
                 None if entered => drop(self.shared.state.send_if_modified(|state| {
                     *state = next;
                     false
@@ -182,7 +182,7 @@ impl Participant {
         self.shared.state.borrow().term().map(Hold::token)
     }
 
-    /// Tells the end of a term, if there is one.
+    /// Reports the end of a term, if there is one.
     fn end_term(&mut self, term: Option<i64>, why: LatchStatus) {
         let Some(token) = term else { return };
         self.terms.end(why.name());
@@ -190,7 +190,7 @@ impl Participant {
             span.record("why", why.name());
         }
         let (path, id) = (&*self.shared.path, &self.shared.id);
-        tracing::info!(event = "leadership_ended", path, id, token, %why, "leading no more");
+        tracing::info!(event = "leadership_ended", path, id, token, %why, "no longer leading");
     }
 
     fn log(&self, state: &State) {
@@ -202,7 +202,7 @@ impl Participant {
                 id,
                 %error,
                 kind = ?error.kind(),
-                "cannot take part"
+                "cannot enter the election"
             ),
             state => tracing::debug!(
                 event = "state_changed",
@@ -210,12 +210,13 @@ impl Participant {
                 id,
                 state = state.name(),
                 node = state.node(),
-                "the contender has another state"
+                "the contender's state has changed"
             ),
         }
     }
 
-    /// Ends the leadership, notifies listeners, then deletes the node. In this order, as two would lead otherwise.
+    /// Ends the leadership, notifies listeners, then deletes the node, in this order: otherwise two participants could
+    /// lead.
     async fn leave(&mut self, mut contender: Contender, mode: CloseMode) -> Result<(), Error> {
         let handed = self.shared.leaving.handed_over();
         contender.relinquish();
@@ -229,10 +230,10 @@ impl Participant {
                 shared.listeners.publish(&shared.state, closed);
             }
             CloseMode::NotifyLeader => {
-                let heard = shared.listeners.publish_and_wait(&shared.state, closed);
+                let notified = shared.listeners.publish_and_wait(&shared.state, closed);
                 tokio::select! {
                     biased;
-                    () = heard => {}
+                    () = notified => {}
                     () = shared.silenced() => {}
                 }
             }

@@ -121,7 +121,7 @@ impl Subscribers {
         Outcomes { outcomes }
     }
 
-    pub(super) fn tell(&self, outcome: &Outcome) {
+    pub(super) fn publish(&self, outcome: &Outcome) {
         if let Some(senders) = &mut *self.senders.lock() {
             senders.retain(|sender| sender.send(outcome.clone()).is_ok());
         }

@@ -61,15 +61,15 @@ impl Shared {
                 "the error of an earlier term panicked when dropped"
             );
         }
-        self.outcomes.tell(&outcome);
+        self.outcomes.publish(&outcome);
     }
 
-    /// Has the selector join once more. Returns whether that changes anything.
+    /// Asks the selector to join once more. Returns whether that changes anything.
     pub(super) fn want(&self) -> bool {
         self.closing.borrow().is_none() && !self.wanted.send_replace(true)
     }
 
-    /// Notes that the request to join was used up, unless the selector always joins again.
+    /// Records that the request to join was used up, unless the selector always joins again.
     pub(super) fn used(&self) {
         self.wanted.send_replace(self.requeue.is_some());
     }
@@ -85,7 +85,7 @@ impl Shared {
         let _ = wanted.wait_for(|wanted| *wanted).await;
     }
 
-    /// Has the selector end. The strictest mode counts.
+    /// Asks the selector to end. The strictest mode counts.
     pub(super) fn close(&self, mode: RunningTerm) {
         self.closing.send_if_modified(|closing| {
             let stricter = closing.is_none_or(|before| before < mode);

@@ -66,7 +66,7 @@ struct Participant<L> {
     terms: Terms,
 }
 
-/// Notifies waiters however the task ends, also when it is dropped with its runtime.
+/// Notifies waiters however the task ends, even if it is dropped with its runtime.
 impl<L> Drop for Participant<L> {
     fn drop(&mut self) {
         self.contender.relinquish();
@@ -116,7 +116,7 @@ impl<L: LeaderSelectorListener> Participant<L> {
                         id,
                         %error,
                         kind = ?error.kind(),
-                        "cannot take part"
+                        "cannot enter the election"
                     );
                     let failed = Phase::Failed(Error::client(path, error));
                     if shared.requeue.is_some() {
@@ -136,9 +136,9 @@ impl<L: LeaderSelectorListener> Participant<L> {
                         id,
                         state = state.name(),
                         node = state.node(),
-                        "the contender has another state"
+                        "the contender's state has changed"
                     );
-                    // For followers of the state, a contender with a node is still one that enters.
+                    // In the published state, a contender that has a node is still entering.
                     if !matches!(state, State::Entered(_)) {
                         shared.publish(Phase::Contending(state));
                     }

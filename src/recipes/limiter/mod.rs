@@ -150,7 +150,7 @@ impl ShareLimiter {
     /// Cancel safe: nothing is taken, and later calls move up. A future that is neither polled nor dropped keeps its
     /// place; its permits are set aside when its turn comes, and later calls continue.
     pub async fn acquire(&self, permits: u64) -> Result<(), Error> {
-        // A loop over permits that are available must let other tasks run too.
+        // A caller that loops over available permits must still yield to other tasks.
         tokio::task::coop::consume_budget().await;
         if self.try_acquire(permits)? {
             return Ok(());
@@ -275,7 +275,6 @@ impl ShareLimiter {
     }
 
     /// Returns the exclusive right to set the rate, unless a driver exists already or the limiter is closed.
-    #[cfg(feature = "throughput-balancer")]
     pub(crate) fn drive(&self) -> Result<RateDriver, Error> {
         let mut state = self.shared.state.lock();
         if state.is_closed {
@@ -290,25 +289,22 @@ impl ShareLimiter {
 }
 
 /// The exclusive right to set the rate of a limiter.
-#[cfg(feature = "throughput-balancer")]
 #[derive(Debug)]
 pub(crate) struct RateDriver {
     limiter: ShareLimiter,
 }
 
-#[cfg(feature = "throughput-balancer")]
 impl RateDriver {
     /// Makes the limiter ask `source` for its rate at each use. What `source` returns may fall but not rise, because
     /// waiting calls would not notice.
     pub(crate) fn follow(&self, source: impl Fn() -> u64 + Send + Sync + 'static) {
         let source = Source::new(source);
-        // Refused if the limiter is closed, which grants nothing.
+        // A closed limiter refuses this, and grants nothing.
         let _ = self.limiter.shared.set(true, source.rate(0), Some(source));
     }
 }
 
 /// Sets the rate to 0 until the user sets another one.
-#[cfg(feature = "throughput-balancer")]
 impl Drop for RateDriver {
     fn drop(&mut self) {
         let mut state = self.limiter.shared.state.lock();
@@ -355,8 +351,8 @@ impl Shared {
         }
     }
 
-    /// Changes the rate, if the caller, the user or the driver, has the right to. Until now, permits have accumulated
-    /// at the old rate.
+    /// Changes the rate if the caller, the user or the driver, has the right to. Permits up to now accumulate at the
+    /// old rate.
     fn set(&self, by_driver: bool, rate: u64, source: Option<Arc<Source>>) -> Result<(), Error> {
         let mut state = self.advance()?;
         if state.is_driven != by_driver {
@@ -388,7 +384,7 @@ impl State {
     /// since the bucket was last filled, it is unknown when: the lower rate counts for the whole time.
     fn advance(&mut self, rate: u64, now: Instant) {
         let known = self.bucket.rate();
-        // Another call has asked for the rate later.
+        // Another call has asked for the rate more recently.
         let rate = if self.bucket.is_filled_past(now) { rate.min(known) } else { rate };
         self.bucket.set_rate(rate.min(known));
         self.bucket.fill(now);
@@ -423,7 +419,7 @@ impl<'a> Waiting<'a> {
             let (is_first, was_late) = self.shared.state.lock().position(self.number);
             serves_others |= was_late;
             match self.wait(serves_others)? {
-                // After either, the next round decides.
+                // In both cases, the loop then checks again.
                 Some(Wait::For(time)) => timeout(time, self.wake.notified()).await.unwrap_or_default(),
                 Some(Wait::ForRate) => self.wake.notified().await,
                 None if is_first => break,
@@ -435,7 +431,7 @@ impl<'a> Waiting<'a> {
         Ok(())
     }
 
-    /// Returns how long to wait before the next look; `None` once the ticket is served.
+    /// Returns how long to wait before checking again; `None` once the ticket is served.
     fn wait(&self, serves_others: bool) -> Result<Option<Wait>, Error> {
         let state = self.shared.advance()?;
         let Some(own) = state.line.until_served(self.number) else { return Ok(None) };

@@ -6,19 +6,19 @@ use std::time::Duration;
 use futures::future::{BoxFuture, FutureExt, join_all, select_all};
 use tokio::time::{Instant, timeout_at};
 
-use super::error::Error;
 use super::guard::MultiLockGuard;
+use super::{Error, LockKind};
 use crate::client::{self, ErrorKind};
 use crate::contender::acquire::CallTime;
 use crate::contender::held::Held;
 use crate::contender::lock::LockLine;
 use crate::util::wait::forever;
 
-/// Why not all are held.
+/// Why not all locks are held.
 enum Missed {
-    /// One that was acquired before was lost. With an error if a node may be left of the one that was waited for.
+    /// A lock that was acquired before was lost. With an error if the lock that was waited for may have left a node.
     Lost(Option<Error>),
-    /// Another participant is ahead at one.
+    /// Another participant is ahead at one lock.
     Another,
     Failed(Error),
 }
@@ -37,7 +37,7 @@ pub(super) async fn without_limit(lines: &[LockLine]) -> Result<MultiLockGuard, 
         match each(lines, &mut held, &How::Wait).await {
             Ok(()) => return Ok(MultiLockGuard::new(held)),
             Err(missed) => {
-                // It hands over the deletes.
+                // The drop hands over the deletes.
                 drop(MultiLockGuard::new(held));
                 if let Missed::Failed(error) = missed {
                     return Err(error);
@@ -69,42 +69,42 @@ async fn all_or_none(
     how: fn(CallTime) -> How,
     time: CallTime,
 ) -> Result<Option<MultiLockGuard>, Error> {
-    // It leaves one line, and then releases the locks that it has: each takes the part that one lock reserves.
+    // At the end, the call leaves one line and then releases the locks that it has. Each step gets the time that one
+    // lock reserves.
     let reserved = time.leave_by - time.wait_until;
     let of_each = CallTime { wait_until: time.wait_until - reserved, leave_by: time.wait_until, ..time };
-    // Something may be left of an attempt before.
-    let mut doubt = None;
+    // An earlier attempt may have left nodes.
+    let mut unconfirmed = None;
     loop {
         let mut held = Vec::with_capacity(lines.len());
         let missed = match each(lines, &mut held, &how(of_each)).await {
             Ok(()) => return Ok(Some(MultiLockGuard::new(held))),
             Err(missed) => missed,
         };
-        doubt = doubt.or(let_go(held, time.leave_by).await.err());
+        unconfirmed = unconfirmed.or(release_all(held, time.leave_by).await.err());
         match missed {
-            // A call whose time is over says for certain whether anything is left. Any other error is the cause to
-            // tell.
-            Missed::Failed(error) if error.kind() == ErrorKind::TimedOut => return Err(doubt.unwrap_or(error)),
+            // A timeout must not hide that nodes may be left. Any other error is the cause to report.
+            Missed::Failed(error) if error.kind() == ErrorKind::TimedOut => return Err(unconfirmed.unwrap_or(error)),
             Missed::Failed(error) => return Err(error),
-            Missed::Another => return doubt.map_or(Ok(None), Err),
-            Missed::Lost(error) => doubt = doubt.or(error),
+            Missed::Another => return unconfirmed.map_or(Ok(None), Err),
+            Missed::Lost(error) => unconfirmed = unconfirmed.or(error),
         }
         if Instant::now() >= of_each.wait_until {
-            return Err(doubt.unwrap_or_else(|| too_late(lines, time.timeout)));
+            return Err(unconfirmed.unwrap_or_else(|| too_late(lines, time.timeout)));
         }
     }
 }
 
-/// The error of a call that has lost what it had, and has no time to begin again.
+/// Returns the error of a call that has lost its locks, and has no time to start over.
 fn too_late(lines: &[LockLine], timeout: Duration) -> Error {
     let path = lines.first().map_or("", |line| line.path());
-    let why = format!("the locks that it had were lost, and the time of {timeout:?} is over");
-    Error::client(path, client::Error::at(ErrorKind::TimedOut, "acquire", path, why))
+    let why = format!("the locks acquired so far were lost, and the time of {timeout:?} is over");
+    Error::client(LockKind::MultiLock, path, client::Error::at(ErrorKind::TimedOut, "acquire", path, why))
 }
 
 impl How {
-    /// Acquires the lock, unless one of those before is lost first. If there is a time, `None` means that no node of
-    /// this line is left.
+    /// Acquires the lock, unless one that was acquired before is lost first. With a time limit, `None` means that no
+    /// node is left in this line.
     async fn acquire(&self, line: &LockLine, lost: impl Future<Output = ()>) -> Result<Option<Held>, client::Error> {
         match self {
             How::Wait => {
@@ -121,11 +121,11 @@ impl How {
     }
 }
 
-/// Acquires one after the other. Stops when one of those that it has is lost.
+/// Acquires one lock after the other. Stops when one that it has acquired is lost.
 async fn each(lines: &[LockLine], held: &mut Vec<Held>, how: &How) -> Result<(), Missed> {
     for line in lines {
         let next = how.acquire(line, one_is_lost(held)).await;
-        let next = next.map_err(|error| Error::client(line.path(), error));
+        let next = next.map_err(|error| Error::client(LockKind::MultiLock, line.path(), error));
         if held.iter().any(|one| !one.is_held()) {
             return match next {
                 Ok(next) => {
@@ -144,7 +144,7 @@ async fn each(lines: &[LockLine], held: &mut Vec<Held>, how: &How) -> Result<(),
     Ok(())
 }
 
-/// Resolves when one of them is lost; never if there are none.
+/// Resolves when one of the locks is lost; never if there are none.
 async fn one_is_lost(held: &mut [Held]) {
     if held.is_empty() {
         return forever().await;
@@ -153,8 +153,8 @@ async fn one_is_lost(held: &mut [Held]) {
     select_all(losses).await;
 }
 
-/// Releases all of them in reverse order, and waits until their nodes are gone.
-async fn let_go(held: Vec<Held>, deadline: Instant) -> Result<(), Error> {
+/// Releases all locks in reverse order, and waits until their nodes are gone.
+async fn release_all(held: Vec<Held>, deadline: Instant) -> Result<(), Error> {
     let paths: Vec<Arc<str>> = held.iter().map(|one| Arc::clone(&one.path)).collect();
     let releases: Vec<_> = held.into_iter().rev().map(Held::release).collect();
     let released = timeout_at(deadline, join_all(releases)).await;
@@ -170,7 +170,7 @@ async fn let_go(held: Vec<Held>, deadline: Instant) -> Result<(), Error> {
         None => Ok(()),
         Some((error, path)) => {
             let note = "; nothing is held; the nodes, if there are any, are deleted in the background";
-            Err(Error::client(path, error.in_doubt(note)))
+            Err(Error::client(LockKind::MultiLock, path, error.outcome_unknown(note)))
         }
     }
 }

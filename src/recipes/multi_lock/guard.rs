@@ -1,15 +1,14 @@
 //! The guard of several locks.
 
-use super::error::Error;
+use super::{Error, LockKind, LockLost};
 use crate::client::Fence;
 use crate::contender::held::Held;
 use crate::contender::held_together::{HeldTogether, NotReleased};
-use crate::contender::lock::LockLost;
 
 /// The guard of several locks that are held as one.
 ///
 /// Dropping it releases all of them in the background, the last one first. [`release`](Self::release) waits for that.
-/// A guard that was lost stays lost, also after a reconnect. Drop it and acquire the locks again.
+/// A guard that was lost stays lost, even after a reconnect. Drop it and acquire the locks again.
 ///
 /// ```no_run
 /// use zookeeper_recipes::Client;
@@ -129,8 +128,8 @@ impl MultiLockGuard {
     /// All locks are released in any case: in the background if the future is dropped.
     pub async fn release(self) -> Result<(), Error> {
         self.held.release().await.map_err(|failed| match failed {
-            NotReleased::Lost(path) => Error::Lost { path },
-            NotReleased::Failed(path, error) => Error::client(&path, error),
+            NotReleased::Lost(path) => Error::Lost { lock: LockKind::MultiLock, path },
+            NotReleased::Failed(path, error) => Error::client(LockKind::MultiLock, &path, error),
         })
     }
 }

@@ -1,7 +1,7 @@
 //! Several locks as one: Curator's `InterProcessMultiLock`.
 //!
-//! All of the locks are held, or none. They are acquired one after the other, in the order of their paths, whatever the
-//! order in which they were named: so two multi-locks never wait for each other in a circle.
+//! All of the locks are held, or none. They are acquired one after the other, in the order of their paths, whatever
+//! order they were given in. So multi-locks never wait for each other in a circle.
 //!
 //! ```no_run
 //! use std::time::Duration;
@@ -25,11 +25,11 @@
 //! # The order
 //!
 //! The paths are compared byte by byte, as the servers name them: with the namespace of the client. A process that
-//! acquires some of the same locks one by one, also in Java, must keep to that order. Otherwise it and a multi-lock can
-//! wait for each other forever. A lock that is acquired with a timeout ends such a wait.
+//! acquires some of the same locks one by one, in Java too, must keep to that order. Otherwise it and a multi-lock can
+//! wait for each other forever. Acquiring a lock with a timeout ends such a wait.
 //!
-//! A caller that already holds one of the locks waits for itself: release that guard first, or make the lock one of
-//! these. After ten seconds there is a hint in the log (INFO).
+//! A caller that already holds one of the locks waits for itself: release that guard first, or acquire that lock only
+//! as one of these.
 //!
 //! # When things fail
 //!
@@ -38,14 +38,14 @@
 //!
 //! | event | what happens |
 //! |---|---|
-//! | connection suspended, holder, policy [`Standard`] | All locks are lost. Their nodes stay until it is dropped. |
-//! | connection suspended, holder, policy [`Session`] | All last until the lease expires, never longer than T. |
-//! | connection suspended while waiting for one | If those that it has are lost, it lets all go and begins again. |
+//! | connection suspended, holder, policy [`Standard`] | All locks are lost. Their nodes stay until the drop. |
+//! | connection suspended, holder, policy [`Session`] | All locks last until the lease expires, never longer than T. |
+//! | connection suspended while waiting for one | If earlier locks are lost, the call releases all and restarts. |
 //! | session lost, holder | All locks are lost. [`release`](MultiLockGuard::release) returns an error. |
-//! | session lost while waiting for one | It begins again, in the next session, if there is time. |
+//! | session lost while waiting for one | The call restarts in the next session, if there is time. |
 //! | node of one lock deleted by another client | All count as lost, once that is noticed. The fence is refused. |
 //! | reply lost | As for each lock: no second node, no node left behind. |
-//! | time over, or an error | All that were acquired are released. A call with a timeout waits for that. |
+//! | time over, or an error | All acquired locks are released. A call with a timeout waits for that. |
 //! | process stopped for longer than T | The next `is_held()` returns false. A write with the fence is refused. |
 //!
 //! # What it costs
@@ -54,31 +54,26 @@
 //!
 //! # The znodes
 //!
-//! Those of its locks, and none of its own.
+//! It has no znodes of its own, only those of its locks.
 //!
 //! [`Standard`]: crate::ErrorPolicy::Standard
 //! [`Session`]: crate::ErrorPolicy::Session
 
 mod acquire;
-mod error;
 mod guard;
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use self::error::Error;
 pub use self::guard::MultiLockGuard;
 use crate::client::Client;
 use crate::contender::lock::LockLine;
-pub use crate::contender::lock::LockLost;
 use crate::mutex::InterProcessMutex;
 #[cfg(feature = "read-write-lock")]
 use crate::read_write_lock::{ReadLock, WriteLock};
-
-/// What a caller should do instead that waits for a lock which its client holds.
-const ADVICE: &str = "a multi-lock does not enter again a lock that is held, alone or as one of several: release that \
-                      guard first, or share it";
+#[doc(inline)]
+pub use crate::recipes::lock::{Error, LockKind, LockLost};
 
 /// One of the locks of an [`InterProcessMultiLock`]: made from an [`InterProcessMutex`], a
 /// [`ReadLock`] or a [`WriteLock`].
@@ -105,10 +100,10 @@ impl From<WriteLock> for Lock {
     }
 }
 
-/// Several locks as one. A clone is cheap. Any number of tasks may use it.
+/// Several locks as one. Cheap to clone. Any number of tasks may use it.
 #[derive(Clone)]
 pub struct InterProcessMultiLock {
-    /// By their paths on the server.
+    /// Sorted by their paths on the server.
     lines: Arc<[LockLine]>,
 }
 
@@ -121,13 +116,13 @@ impl InterProcessMultiLock {
     pub fn new<T: Into<String>>(client: &Client, paths: impl IntoIterator<Item = T>) -> Result<Self, Error> {
         let mutex = |path: T| {
             let path = path.into();
-            client.open_path(&path).map_err(|error| Error::client(&path, error))?;
-            InterProcessMutex::new(client, path).map_err(|error| Error::InvalidOption { why: error.to_string() })
+            client.open_path(&path).map_err(|error| Error::client(LockKind::MultiLock, &path, error))?;
+            InterProcessMutex::new(client, path).map_err(|error| invalid(error.to_string()))
         };
         Self::of(paths.into_iter().map(mutex).collect::<Result<Vec<_>, _>>()?)
     }
 
-    /// Returns these locks as one. They may be of several kinds: make each a [`Lock`] then.
+    /// Returns these locks as one. If they are of several kinds, convert each into a [`Lock`].
     ///
     /// ```no_run
     /// use zookeeper_recipes::Client;
@@ -145,28 +140,26 @@ impl InterProcessMultiLock {
     ///
     /// # Errors
     /// [`Error::InvalidOption`] if there are none, if two have the same path (the second would wait for the first), or
-    /// if they are of different clients: then no transaction could carry the fence of all.
+    /// if they belong to different clients: then no transaction could carry the fence of all.
     pub fn of<L: Into<Lock>>(locks: impl IntoIterator<Item = L>) -> Result<Self, Error> {
-        let mut lines: Vec<LockLine> = locks.into_iter().map(|lock| lock.into().0.with_advice(ADVICE)).collect();
+        let mut lines: Vec<LockLine> = locks.into_iter().map(|lock| lock.into().0).collect();
         lines.sort_by(|one, other| one.dir().cmp(other.dir()));
-        let invalid = |why: String| Err(Error::InvalidOption { why });
         let Some(first) = lines.first() else {
-            return invalid("there are no locks; name at least one".into());
+            return Err(invalid("there are no locks; name at least one".into()));
         };
         if let Some(other) = lines.iter().find(|line| !line.is_of_the_client_of(first)) {
-            return invalid(format!(
-                "the locks at {} and {} are of different clients; use one client",
-                first.path(),
-                other.path()
-            ));
+            let (first, other) = (first.path(), other.path());
+            return Err(invalid(format!(
+                "the locks at {first} and {other} belong to different clients; use one client"
+            )));
         }
         if let Some(twice) = lines.windows(2).find(|two| two[0].dir() == two[1].dir()) {
-            return invalid(format!("the path {} is there twice; name each lock once", twice[0].path()));
+            return Err(invalid(format!("the path {} is given twice; give each lock once", twice[0].path())));
         }
         Ok(InterProcessMultiLock { lines: lines.into() })
     }
 
-    /// Waits for all locks without a limit. If those that it has are lost meanwhile, it begins again.
+    /// Waits for all locks without a limit. If locks that it has acquired are lost meanwhile, it starts over.
     ///
     /// # Errors
     /// [`Error::Client`] if a node could not be created or the waiters could not be read, for example without
@@ -186,9 +179,9 @@ impl InterProcessMultiLock {
     /// `None` means that another participant was ahead at one of the locks, and that this call has left no node.
     ///
     /// # Errors
-    /// * [`ErrorKind::TimedOut`](crate::ErrorKind::TimedOut) if no other participant was seen ahead at the lock that
-    ///   was waited for at the end, for example as no server could be asked in time. A zero timeout returns it at once,
-    ///   without a request; [`try_acquire`](Self::try_acquire) asks without waiting.
+    /// * [`ErrorKind::TimedOut`](crate::ErrorKind::TimedOut) if no other participant was seen ahead at the last lock
+    ///   that the call waited for, for example because no server could be asked in time. A zero timeout returns it at
+    ///   once, without a request; [`try_acquire`](Self::try_acquire) asks without waiting.
     /// * [`ErrorKind::OutcomeUnknown`](crate::ErrorKind::OutcomeUnknown) if it could not be confirmed in time that all
     ///   nodes are gone. They are deleted in the background, at the latest with the session.
     /// * Otherwise as [`acquire`](Self::acquire).
@@ -226,4 +219,8 @@ impl fmt::Debug for InterProcessMultiLock {
         let paths: Vec<_> = self.paths().collect();
         f.debug_struct("InterProcessMultiLock").field("paths", &paths).finish_non_exhaustive()
     }
+}
+
+fn invalid(why: String) -> Error {
+    Error::InvalidOption { lock: LockKind::MultiLock, path: "".into(), why }
 }

@@ -3,14 +3,11 @@
 use std::sync::Arc;
 
 use super::InterProcessMutex;
-use super::error::Error;
+use super::{Error, LockKind};
 use crate::client::Client;
 use crate::contender::lock::{LockLine, check_bases, check_data};
 use crate::contender::{Rule, Spec};
 use crate::layout::line;
-
-/// What a caller should do instead that waits for a lock which it holds.
-const ADVICE: &str = "to enter again, call the guard's reenter()";
 
 /// Configures an [`InterProcessMutex`]; see [`InterProcessMutex::builder`].
 ///
@@ -63,12 +60,12 @@ impl InterProcessMutexBuilder {
     /// [`Error::Client`] with [`ErrorKind::InvalidPath`](crate::ErrorKind::InvalidPath) if the path is malformed.
     /// [`Error::InvalidOption`] if an option is out of its range. [`Error::Closed`] if the client has been closed.
     pub fn build(self) -> Result<InterProcessMutex, Error> {
-        self.client.open_path(&self.path).map_err(|error| Error::client(&self.path, error))?;
+        self.client.open_path(&self.path).map_err(|error| Error::client(LockKind::Mutex, &self.path, error))?;
         let path: Arc<str> = self.path.into();
         let checked = check_data(&self.data).and_then(|()| check_bases("also_count", &self.also_count));
-        checked.map_err(|why| Error::InvalidOption { path: Arc::clone(&path), why })?;
+        checked.map_err(|why| Error::InvalidOption { lock: LockKind::Mutex, path: Arc::clone(&path), why })?;
         let dir = self.client.core().full_path(&path);
         let spec = Spec::of_lock(dir, line::LOCK, self.also_count, Rule::Alone, self.data);
-        Ok(InterProcessMutex { line: LockLine::new(self.client, "mutex", path, spec, ADVICE) })
+        Ok(InterProcessMutex { line: LockLine::new(self.client, "mutex", path, spec) })
     }
 }

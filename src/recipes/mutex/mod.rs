@@ -25,14 +25,14 @@
 //! # What a holder can rely on
 //!
 //! [`MutexGuard::is_held`] compares the clock at each call. It turns false before the ensemble can give the lock to
-//! another participant, also if the process was stopped for longer than its session. A clock cannot cover four cases:
+//! another participant, even if the process was stopped for longer than its session. A clock cannot cover four cases:
 //!
 //! * a virtual machine that is paused or restored;
 //! * servers that end the session before its timeout, because of an administrator or because they lost their data;
 //! * an operator who deletes the holder's node;
-//! * servers that grant different session timeouts, in a rare case that the [rules](crate#when-things-fail) name.
+//! * servers that grant different session timeouts, in a rare case that the [rules](crate#when-things-fail) describe.
 //!
-//! Besides, any process can be stopped between the check and the write. Writes that carry the
+//! In addition, any process can be stopped between the check and the write. Writes that carry the
 //! [`fence`](MutexGuard::fence) are safe in every case. So are those that carry the
 //! [token](MutexGuard::fencing_token) to a store that compares it, unless the servers lost their data: tokens then
 //! start again from a smaller number.
@@ -47,14 +47,14 @@
 //! | connection suspended, policy [`Standard`] | The lock is lost. Its node stays until the guard is dropped. |
 //! | connection suspended, policy [`Session`] | The lock lasts until the lease expires, never longer than T. |
 //! | connection suspended while waiting | The waiter keeps its node and its place, with either policy. |
-//! | reconnected in the same session, holder | A lost guard stays lost. |
+//! | reconnected in the same session, holder | A lost guard stays lost. With [`Session`], others stay held. |
 //! | reconnected in the same session, waiter | The waiter verifies its node and keeps its place. |
 //! | session lost, holder | The lock is lost. [`release`](MutexGuard::release) returns an error. |
 //! | session lost, waiter | The waiter creates a new node in the next session, behind those that wait by then. |
 //! | holder's node deleted by another client | A holder that watches its node is notified. The fence is refused. |
 //! | waiter's node deleted by another client | The waiter creates a new node. |
 //! | reply to a create lost | The waiter finds its node by name, or creates it again. It never has two nodes. |
-//! | reply to a delete lost | The delete is repeated until the node is gone, also after the guard was dropped. |
+//! | reply to a delete lost | The delete is repeated until the node is gone, even after the guard was dropped. |
 //! | outcome unknown at a deadline | A timed call returns `OutcomeUnknown`. The node is deleted in the background. |
 //! | process stopped for longer than T | The next `is_held()` returns false. A write with the fence is refused. |
 //!
@@ -66,37 +66,36 @@
 //!
 //! # Re-entering
 //!
-//! A second [`acquire`](InterProcessMutex::acquire) waits for the release of the first, also in the same task. Tasks
+//! A second [`acquire`](InterProcessMutex::acquire) waits for the release of the first, even in the same task. Tasks
 //! are not threads: if the lock compared callers, two branches of one `join!` would both get it.
 //! [`MutexGuard::reenter`] re-enters explicitly. It returns another guard on the same hold, and the lock is released
 //! with the last guard.
-//!
-//! A caller that has waited for ten seconds, while this client held the lock all the time, finds a hint in the log
-//! (INFO), once a wait.
 //!
 //! [`Standard`]: crate::ErrorPolicy::Standard
 //! [`Session`]: crate::ErrorPolicy::Session
 
 mod builder;
-mod error;
-mod guard;
 
 use std::fmt;
-use std::time::Duration;
 
 pub use self::builder::InterProcessMutexBuilder;
-pub use self::error::Error;
-pub use self::guard::MutexGuard;
-use crate::client::{self, Client};
+use crate::client::Client;
+use crate::contender::held::Held;
 use crate::contender::lock::LockLine;
-pub use crate::contender::lock::LockLost;
 use crate::contender::revoke::ask_to_release;
+#[doc(inline)]
+pub use crate::recipes::lock::{Error, LockKind, LockLost};
+use crate::recipes::lock::{Exclusive, Guard, lock_calls};
 
-/// A lock across processes. A clone is cheap. Any number of tasks may use one mutex, and each acquire takes a place of
-/// its own.
+/// The guard of a mutex that is held.
+#[doc(alias = "Locker")]
+pub type MutexGuard = Guard<Exclusive>;
+
+/// A lock across processes. Cheap to clone. Any number of tasks may use one mutex, and each acquire takes its own
+/// place.
 ///
 /// A mutex that is not held costs nothing. While a lock is held, and for the next waiter, the client keeps its lease,
-/// at the cost of six small requests per session timeout. A waiter further back costs nothing either.
+/// at the cost of six small requests per session timeout. A waiter further back costs nothing.
 #[doc(alias = "InterProcessLock")]
 #[derive(Clone)]
 pub struct InterProcessMutex {
@@ -117,62 +116,6 @@ impl InterProcessMutex {
         InterProcessMutexBuilder::new(client, path.into())
     }
 
-    /// Waits for the lock without a limit. If the session is lost meanwhile, it takes a new place in the next session.
-    ///
-    /// # Errors
-    /// [`Error::Client`] if the node could not be created or the waiters could not be read, for example without
-    /// permission. [`Error::Closed`] if the client was closed, or the runtime behind it has ended.
-    ///
-    /// # Cancel safety
-    /// Cancel safe: the place is given up, and its node is deleted in the background.
-    pub async fn acquire(&self) -> Result<MutexGuard, Error> {
-        let held = self.line.acquire().await.map_err(|error| self.error(error))?;
-        Ok(MutexGuard::new(held))
-    }
-
-    /// Waits for the lock like [`acquire`](Self::acquire), but for at most `timeout`. This bounds the whole call:
-    /// connecting, creating the node, waiting and leaving. The last eighth of the timeout, at most 1 s, is reserved for
-    /// leaving.
-    ///
-    /// `None` means that another participant was ahead, and that this call has left no node.
-    ///
-    /// # Errors
-    /// * [`ErrorKind::TimedOut`](crate::ErrorKind::TimedOut) if no other participant was seen ahead: no server could be
-    ///   asked in time, or the lock was free and no server confirmed in time that the session is alive. A zero timeout
-    ///   returns it at once, without a request; [`try_acquire`](Self::try_acquire) asks without waiting.
-    /// * [`ErrorKind::OutcomeUnknown`](crate::ErrorKind::OutcomeUnknown) if it could not be confirmed in time that the
-    ///   node is gone. It is deleted in the background, at the latest with the session.
-    /// * Otherwise as [`acquire`](Self::acquire).
-    ///
-    /// # Cancel safety
-    /// As [`acquire`](Self::acquire).
-    pub async fn acquire_timeout(&self, timeout: Duration) -> Result<Option<MutexGuard>, Error> {
-        let held = self.line.acquire_timeout(timeout).await.map_err(|error| self.error(error))?;
-        Ok(held.map(MutexGuard::new))
-    }
-
-    /// Returns the lock if it is free, or `None` if another participant holds it or waits for it. It waits for the
-    /// servers only, and at most for the client's connection timeout.
-    ///
-    /// A client that holds nothing, and has held nothing for some seconds, sends no heartbeats. Its first acquire must
-    /// prove that the session is alive. Mostly the requests of the acquire itself do so, as the session's pings were
-    /// answered a tick before. If none was, two heartbeats one [tick](crate::ClientBuilder::tick_time) apart do, and
-    /// the call takes that long.
-    ///
-    /// # Errors
-    /// * [`ErrorKind::TimedOut`](crate::ErrorKind::TimedOut) if no server could be asked, or none confirmed that the
-    ///   session is alive, in time.
-    /// * [`ErrorKind::OutcomeUnknown`](crate::ErrorKind::OutcomeUnknown) if it could not be confirmed in time that the
-    ///   node is gone. It is deleted in the background.
-    /// * Otherwise as [`acquire`](Self::acquire).
-    ///
-    /// # Cancel safety
-    /// As [`acquire`](Self::acquire).
-    pub async fn try_acquire(&self) -> Result<Option<MutexGuard>, Error> {
-        let held = self.line.try_acquire().await.map_err(|error| self.error(error))?;
-        Ok(held.map(MutexGuard::new))
-    }
-
     /// Returns the paths of all participants' nodes in order, the holder's first. [`revoke`] takes such a path.
     ///
     /// # Errors
@@ -185,20 +128,12 @@ impl InterProcessMutex {
         self.line.participants().await.map_err(|error| self.error(error))
     }
 
-    /// Returns the path of the mutex.
-    pub fn path(&self) -> &str {
-        self.line.path()
-    }
-
-    #[cfg(feature = "multi-lock")]
-    pub(crate) fn into_line(self) -> LockLine {
-        self.line
-    }
-
-    fn error(&self, error: client::Error) -> Error {
-        Error::client(self.path(), error)
+    fn guard(&self, held: Held) -> MutexGuard {
+        MutexGuard::exclusive(held)
     }
 }
+
+lock_calls!(InterProcessMutex, line, MutexGuard);
 
 impl fmt::Debug for InterProcessMutex {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -207,8 +142,8 @@ impl fmt::Debug for InterProcessMutex {
 }
 
 /// Asks the participant with this node to release, by writing Curator's mark into the node's data. A holder is notified
-/// through [`MutexGuard::on_revoke`] (or Curator's `RevocationListener`) and decides what to do. It is no error if the
-/// node is gone.
+/// through [`MutexGuard::on_revoke`] (or Curator's `RevocationListener`) and decides what to do. It is not an error if
+/// the node is gone.
 ///
 /// ```no_run
 /// # use zookeeper_recipes::{Client, mutex};
@@ -233,5 +168,5 @@ impl fmt::Debug for InterProcessMutex {
 #[doc(alias = "Revoker")]
 #[doc(alias = "attemptRevoke")]
 pub async fn revoke(client: &Client, node_path: &str) -> Result<(), Error> {
-    ask_to_release(client, node_path).await.map_err(|error| Error::client(node_path, error))
+    ask_to_release(client, node_path).await.map_err(|error| Error::client(LockKind::Mutex, node_path, error))
 }

@@ -63,8 +63,8 @@ impl PersistentNodeBuilder {
         self
     }
 
-    /// Keeps the node there from now on, in the background, and returns at once, even while there is no connection. It
-    /// may be called outside a runtime, as the task runs on the runtime of the client.
+    /// Maintains the node from now on, in the background, and returns at once, even without a connection. It may be
+    /// called outside a runtime, as the task runs on the runtime of the client.
     ///
     /// # Errors
     /// [`Error::Client`] with [`ErrorKind::InvalidPath`](crate::ErrorKind::InvalidPath) if the path is malformed or the
@@ -79,8 +79,8 @@ impl PersistentNodeBuilder {
         let sequential = self.mode == NodeMode::EphemeralSequential;
         let protected = self.protected.unwrap_or(sequential);
         if sequential && !protected {
-            let why = "a sequential node must be protected: otherwise one whose create was not answered could not be \
-                       found again, and would remain beside the next one";
+            let why = "a sequential node must be protected: otherwise a node whose create was not answered could not \
+                       be found again, and would remain next to the next one";
             return Err(Error::InvalidOption { path, why: why.into() });
         }
         if let NodeMode::Ttl(ttl) = self.mode {
@@ -89,6 +89,6 @@ impl PersistentNodeBuilder {
         let spec = Spec::new(core, &path, self.mode, protected);
         let shared = Arc::new(Shared::new(path, self.data));
         let task = task::spawn(core, &shared, spec);
-        Ok(PersistentNode { client: self.client, shared, told: AtomicU64::new(0), task })
+        Ok(PersistentNode { client: self.client, shared, reported_failures: AtomicU64::new(0), task })
     }
 }

@@ -1,4 +1,4 @@
-//! What is known of the node at the path, and how it is looked at.
+//! Who owns the node at the path, and how it is looked at.
 
 use std::sync::Arc;
 
@@ -10,10 +10,10 @@ use crate::engine::{self, Watch};
 use crate::util::path::join;
 use crate::util::znode::Stat;
 
-/// What is known of the node at the path.
+/// Who owns the node at the path, as far as that is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Sight {
-    /// Nothing: a create tells.
+pub(super) enum Ownership {
+    /// It is unknown: a create finds out.
     Unknown,
     /// It was ours when it was seen last.
     Ours { czxid: i64, version: i32 },
@@ -21,10 +21,10 @@ pub(super) enum Sight {
     Foreign,
 }
 
-impl Sight {
+impl Ownership {
     /// Returns whether it is our node, and has the data that it had when it was seen last.
     pub(super) fn is_unchanged(self, stat: &Stat) -> bool {
-        self == Sight::Ours { czxid: stat.czxid, version: stat.version }
+        self == Ownership::Ours { czxid: stat.czxid, version: stat.version }
     }
 }
 
@@ -36,16 +36,16 @@ pub(super) struct Seen {
     pub(super) watch: Watch,
 }
 
-/// Looks at the node with a watch; `None` if it does not exist: then there is no watch.
+/// Looks at the node and sets a watch. Returns `None`, without a watch, if the node does not exist.
 ///
-/// An ephemeral node has no children, so a watch on these tells of its end alone, and is not used up by each of our
-/// writes. A lasting node may have many, so the watch is on its data, which are read.
+/// An ephemeral node has no children, so a watch on its children reports only its end, and our writes do not use it up.
+/// A lasting node may have many. With `watches_data` the watch is set on the data, which is read.
 pub(super) fn look(
     session: &Arc<Session>,
     path: &str,
-    is_lasting: bool,
+    watches_data: bool,
 ) -> BoxFuture<'static, Result<Option<Seen>, engine::Error>> {
-    if is_lasting {
+    if watches_data {
         let seen = |(data, stat, watch)| Seen { data: Some(data), stat, watch };
         session.watch_data(path).map(move |read| if_present(read.map(seen))).boxed()
     } else {
@@ -55,7 +55,7 @@ pub(super) fn look(
 }
 
 impl Seen {
-    /// Reads the data, if they were not read; `None` if the node was deleted since.
+    /// Reads the data, unless it was read; `None` if the node was deleted since.
     pub(super) async fn with_data(self, session: &Arc<Session>, path: &str) -> Result<Option<Seen>, engine::Error> {
         if self.data.is_some() {
             return Ok(Some(self));
@@ -66,7 +66,7 @@ impl Seen {
     }
 }
 
-/// Finds the node whose name begins with this prefix, and a number at its end.
+/// Finds the numbered node whose name begins with this prefix.
 pub(super) async fn find_numbered(
     session: &Arc<Session>,
     dir: &str,

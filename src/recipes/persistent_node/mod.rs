@@ -1,7 +1,8 @@
 //! A node that is kept in existence: Curator's `PersistentNode`.
 //!
 //! The usual use is a registration: a process keeps an ephemeral node with its address as long as it runs. The node is
-//! created again after a lost session, after a deletion by hand, and with its parents if those vanish.
+//! created again after a lost session and after a deletion by hand, with its parents if they are missing. The other
+//! kinds are the *lasting* ones, which belong to no session: persistent, container, and with a time to live.
 //!
 //! ```no_run
 //! use zookeeper_recipes::Client;
@@ -22,16 +23,18 @@
 //!
 //! # What it does not promise
 //!
-//! A state of [`Present`](NodeState::Present) is as of the last answer or event. It is no hold: nothing may be done on
-//! the ground that the node exists. Use a [lock](crate::mutex) or a [leadership](crate::leader_latch) for that. So the
-//! recipe sends no heartbeats; the client's pings keep the session.
+//! A state of [`Present`](NodeState::Present) is as of the last answer or event. This is not a lock: the node's
+//! existence proves nothing. Use a [lock](crate::mutex) or a [leadership](crate::leader_latch) for mutual exclusion. So
+//! the recipe sends no heartbeats; the client's pings keep the session.
 //!
 //! Data that another client writes into the node is not repaired, as in Curator. The next
 //! [`set_data`](PersistentNode::set_data), and the next creation, write this process's data.
 //!
-//! A server compares the version of a node, and not which node it is. So a write or a delete that is under way while an
-//! operator deletes the node by hand can hit the one that another process creates at the path at that moment. A
-//! [protected](PersistentNodeBuilder::protected) name belongs to one process alone.
+//! A server compares the version of a node, but not which node it is. So if an operator deletes the node by hand while
+//! a write or a delete is under way, that request can hit a node that another process creates at the path at that
+//! moment. So can a write that was not answered before its session was given up, if the object is closed, or its
+//! process ends, before the servers have ended that session. A [protected](PersistentNodeBuilder::protected) name
+//! belongs to one process alone.
 //!
 //! # One object for each path and client
 //!
@@ -40,11 +43,11 @@
 //! the node. The other one logs `node_deleted` and creates the node again, with its own data. A lasting node belongs to
 //! no session, and is shared in the same way by objects of several clients.
 //!
-//! Use one object for each path and client. Where several are needed, let them be
-//! [protected](PersistentNodeBuilder::protected) or [sequential](NodeMode::EphemeralSequential): then each has a name,
-//! and a node, of its own, as each waiter for a [lock](crate::mutex) has.
+//! Use one object for each path and client. If you need several, make them
+//! [protected](PersistentNodeBuilder::protected) or [sequential](NodeMode::EphemeralSequential): then each has its own
+//! name and node, like each waiter for a [lock](crate::mutex).
 //!
-//! # A node that exists already
+//! # If a node exists already
 //!
 //! | at the path is | what happens |
 //! |---|---|
@@ -54,9 +57,9 @@
 //! | a persistent node, and a lasting one is wanted | It is adopted, and gets our data if it has other data. |
 //! | a persistent node, and an ephemeral one is wanted | Likewise; state [`OtherKind`](NodeState::OtherKind). |
 //!
-//! Of several processes that keep an ephemeral node at the same path, one has it and the others wait. (Curator's
-//! instances overwrite each other's data.) A persistent node that was adopted in place of an ephemeral one does not end
-//! with the session; `close` deletes it. A stat does not show whether a node is a container, or has a time to live.
+//! If several processes keep an ephemeral node at the same path, one has it and the others wait. (Curator's instances
+//! overwrite each other's data.) A persistent node that was adopted in place of an ephemeral one does not end with the
+//! session; `close` deletes it. A stat does not show whether a node is a container, or has a time to live.
 //!
 //! # When things fail
 //!
@@ -64,27 +67,33 @@
 //!
 //! | event | what happens |
 //! |---|---|
-//! | connection suspended | State `Suspended`. The servers keep the node for T. |
+//! | connection suspended | State `Suspended`. The servers keep an ephemeral node for T. |
 //! | reconnected in the same session | The node is looked at with a watch, and created again if it is missing. |
-//! | session lost | The node is created again in the next session, at the same path, numbers included. |
+//! | session lost | An ephemeral node is created again in the next session, at the same path, numbers included. |
 //! | session lost, and its node is still there | State `Waiting` until it is gone. A protected one is deleted. |
 //! | node deleted by another client | It is created again at once; after repeated deletions, after up to 5 s. |
 //! | parents deleted | They are created again, as containers. |
-//! | data written by another client | Not repaired. |
-//! | reply to a create lost | The create is repeated and finds its node. There are never two. |
+//! | data written by another client | Not repaired, except by the write after a lost one, see below. |
+//! | reply to a create lost | The create is repeated and finds its node. In one session there are never two. |
 //! | reply to a write lost | The node is looked at, and written again if it does not have the data. |
+//! | the same, and the client gave up the session | The node is written once more if the lost write could replace it. |
 //! | reply to a delete lost | `close` repeats the delete until the node is gone. |
-//! | data larger than the servers read | The node fails or keeps its data, and the next data is written. |
+//! | data larger than the servers read | State `Failed`. The next `set_data` is tried at once. |
 //! | process stopped for longer than T | The node is gone meanwhile, and created again afterwards. |
-//! | no permission to create, read or write | `created` and `set_data` fail. It is retried with growing delays. |
+//! | no permission to create, read or write | `created` and `set_data` fail. Retried with growing delays. |
 //! | client closed | State `Closed`. A node that does not belong to the session stays. |
+//!
+//! A client gives up a session if it had no contact for T: the servers may still have the session, and may carry out a
+//! write that was held up on its way. A write names the version that it replaces, so the servers refuse it once the
+//! node is past that version, even if only the same data was written again.
 //!
 //! # What it costs
 //!
-//! Two requests in one round trip to create the node, and one to write it, or two if it is lasting. A close takes
-//! three, or one if the node is protected. A reconnect costs one, a new session two; a node that was there already, one
-//! more. Missing parents are created one by one. A steady node, and one that waits for another session, cost nothing;
-//! one with a time to live is renewed twice in that time.
+//! Creating the node takes two requests in one round trip; writing it takes one, or two if it is lasting. A close takes
+//! three, or one if the node is protected. A reconnect costs one, a new session two; a node that existed already, one
+//! more. Missing parents are created one by one. An unchanged node, and one that waits for another session, cost
+//! nothing; one with a time to live is renewed twice in that time. A write that was not answered before its session was
+//! given up costs another one in the next session, and one read after it can no longer arrive.
 //!
 //! # The znodes
 //!
@@ -100,11 +109,12 @@
 
 mod builder;
 mod deletions;
-mod duty;
 mod error;
 mod keeper;
 mod late;
+mod late_writes;
 mod look;
+mod pending_deletes;
 mod spec;
 mod state;
 mod task;
@@ -117,7 +127,6 @@ use std::time::Duration;
 
 pub use self::builder::PersistentNodeBuilder;
 pub use self::error::Error;
-#[cfg(feature = "group-member")]
 pub(crate) use self::state::Foreign;
 pub use self::state::NodeState;
 use self::state::{Progress, Shared};
@@ -136,15 +145,15 @@ pub enum NodeMode {
     /// As `Ephemeral`; the server appends a ten-digit number to the name when it is created first. Later creations use
     /// the same name.
     EphemeralSequential,
-    /// Exists until it is deleted, also after the end of this process.
+    /// Exists until it is deleted, even after the end of this process.
     Persistent,
     /// As `Persistent`; the server deletes it when its last child is deleted, and it is created again then (ZooKeeper
     /// 3.5 and later).
     Container,
-    /// Exists as long as this process renews it, and for about this time afterwards: unlike an ephemeral node, also
-    /// when the session is lost. A child named `touch` is written twice in that time, as by Curator's
-    /// `PersistentTtlNode`. In whole milliseconds, from 1 to [`CreateMode::MAX_TTL`]. Servers look for such nodes once
-    /// a minute by default.
+    /// Exists as long as this process renews it, and for about this time afterwards: unlike an ephemeral node, even if
+    /// the session is lost. A child named `touch` is written twice in that time, as by Curator's `PersistentTtlNode`.
+    /// In whole milliseconds, from 1 to [`CreateMode::MAX_TTL`]. Servers look for expired nodes once a minute by
+    /// default.
     ///
     /// The servers (ZooKeeper 3.6 and later) need the option `zookeeper.extendedTypesEnabled=true`; otherwise
     /// [`created`](PersistentNode::created) fails with [`ErrorKind::Unimplemented`](crate::ErrorKind::Unimplemented).
@@ -172,8 +181,9 @@ impl NodeMode {
 /// A node that is kept in existence as long as this value lives; see the [module](self).
 ///
 /// Dropping it deletes the node in the background. [`close`](Self::close) waits until that is done. If the runtime that
-/// keeps the session has ended before, an ephemeral node stays until the session ends, and any other stays. The same
-/// holds if the last handle of the client is dropped at that time, which ends the session: close a lasting node.
+/// keeps the session has ended before, an ephemeral node stays until the session ends, and any other stays permanently.
+/// The same applies if the last handle of the client is dropped at that time, which ends the session: close a lasting
+/// node.
 ///
 /// ```no_run
 /// use zookeeper_recipes::Client;
@@ -201,8 +211,8 @@ impl NodeMode {
 pub struct PersistentNode {
     client: Client,
     shared: Arc<Shared>,
-    /// The number of the last failure that a waiter for the creation got as an error.
-    told: AtomicU64,
+    /// The number of the last failure that a call of `created` returned.
+    reported_failures: AtomicU64,
     task: Task<Result<(), Error>>,
 }
 
@@ -213,12 +223,12 @@ impl PersistentNode {
     }
 
     /// Waits until the node was created, or adopted, for the first time. Returns its path, without the namespace of the
-    /// client. Later calls return at once: [`state`](Self::state) tells whether the node is there now.
+    /// client. Later calls return at once: [`state`](Self::state) shows whether the node exists now.
     ///
     /// # Errors
-    /// [`Error::Client`] if the node could not be created, for example without permission. It is retried with growing
-    /// delays, and the next call waits for the next attempt. [`Error::Closed`] if the persistent node or its client was
-    /// closed first, or its runtime has ended.
+    /// [`Error::Client`] if the node could not be created, for example without permission. The create is retried with
+    /// growing delays, and the next call waits for the next attempt. [`Error::Closed`] if the persistent node or its
+    /// client was closed first, or its runtime has ended.
     ///
     /// # Cancel safety
     /// Cancel safe: it only waits.
@@ -226,20 +236,20 @@ impl PersistentNode {
     pub async fn created(&self) -> Result<String, Error> {
         // A loop over failures must let other tasks run too.
         tokio::task::coop::consume_budget().await;
-        let told = self.told.load(Ordering::Acquire);
+        let reported = self.reported_failures.load(Ordering::Acquire);
         self.until(|progress| {
             if let Some(node) = &progress.node {
                 return Some(Ok(node.to_string()));
             }
-            let error = progress.error.clone().filter(|_| progress.failures > told)?;
-            self.told.fetch_max(progress.failures, Ordering::AcqRel);
+            let error = progress.error.clone().filter(|_| progress.failures > reported)?;
+            self.reported_failures.fetch_max(progress.failures, Ordering::AcqRel);
             Some(Err(error))
         })
         .await
     }
 
-    /// Replaces the data of the node, and waits until it is written. The data counts from the first poll on, also for
-    /// each further creation of the node, and while there is no connection. Of several calls, the latest counts.
+    /// Replaces the data of the node, and waits until it is written. The data counts from the first poll on, even for
+    /// later creations of the node, and while there is no connection. After several calls, the latest data counts.
     ///
     /// # Errors
     /// [`Error::Client`] if the data is above the [limit](crate::ClientBuilder::max_request_bytes), which changes
@@ -273,13 +283,11 @@ impl PersistentNode {
     }
 
     /// Returns the id of the client's session.
-    #[cfg(feature = "group-member")]
     pub(crate) fn session_id(&self) -> Option<i64> {
         self.client.session_id()
     }
 
     /// Waits until another session's node is seen at the path. Cancel safe: it only waits.
-    #[cfg(feature = "group-member")]
     pub(crate) async fn foreign(&self) -> Result<Foreign, Error> {
         self.until(|progress| progress.foreign.clone().map(Ok)).await
     }
@@ -307,7 +315,7 @@ impl PersistentNode {
     }
 
     /// Returns the path of the node as it was created, without the namespace of the client; `None` before that. It
-    /// never changes. It may not be there now: see [`state`](Self::state).
+    /// never changes. The node may not exist now: see [`state`](Self::state).
     #[doc(alias = "getActualPath")]
     pub fn path(&self) -> Option<String> {
         self.shared.progress.borrow().node.as_deref().map(str::to_owned)
@@ -327,8 +335,8 @@ impl PersistentNode {
         StateReceiver::new(self.shared.state.subscribe(), |state| *state == NodeState::Closed)
     }
 
-    /// Deletes the node and ends. Returns when the node is gone for sure: also one of a create that is under way, and
-    /// of a session that was lost. Such a one is gone when the servers end that session. A node of another session, for
+    /// Deletes the node and ends. Returns once the node is certainly gone, including a node whose create is under way,
+    /// and one of a lost session, which is gone when the servers end that session. The node of another session, for
     /// which this one only waited, is left alone. It may be called twice.
     ///
     /// If the client gave up a session before the create of the node was answered, the create may be carried out
@@ -336,9 +344,9 @@ impl PersistentNode {
     /// it; and if it was carried out, as long as they keep the node of that session.
     ///
     /// # Errors
-    /// [`Error::Client`] if the node could not be deleted. Without permission that is retried in the background; a node
-    /// with children stays. [`Error::Closed`] if the client was closed before: an ephemeral node then ends with its
-    /// session, any other stays.
+    /// [`Error::Client`] if the node could not be deleted. Without permission the delete is retried in the background;
+    /// a node with children stays. [`Error::Closed`] if the client was closed before: an ephemeral node then ends with
+    /// its session, any other stays.
     ///
     /// # Cancel safety
     /// Once it was polled, the node is deleted in the background even if the future is dropped.

@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use super::NodeMode;
 use crate::client::core::Core;
+use crate::client::{Error, ErrorKind};
+use crate::engine;
 use crate::layout::parts;
 use crate::util::path::{join, split};
 
@@ -31,5 +33,18 @@ impl Spec {
             _ => Some(full.as_str().into()),
         };
         Spec { mode, dir: dir.into(), name: name.to_owned(), path, is_unique: protected }
+    }
+
+    /// Returns the error of a request for the node, whose path is known or not.
+    pub(super) fn error(&self, path: Option<&str>, error: engine::Error) -> Error {
+        let path = path.unwrap_or(&self.dir);
+        match (error, self.mode) {
+            (engine::Error::Unimplemented(_), NodeMode::Ttl(_)) => {
+                let why = "the servers do not permit nodes with a time to live; set their option \
+                           zookeeper.extendedTypesEnabled to true";
+                Error::at(ErrorKind::Unimplemented, "keep a node at", path, why)
+            }
+            (error, _) => Error::from_engine("keep a node at", path, error),
+        }
     }
 }

@@ -12,25 +12,25 @@ use crate::client;
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NodeState {
-    /// The node is not there, or not known to be there: before it is created, and after a lost session.
+    /// The node does not exist, or is not known to exist: before it is created, and after a lost session.
     Creating,
-    /// The node is there, as of the last answer or event.
+    /// The node exists, as of the last answer or event.
     Present,
-    /// A node of another kind was there and was adopted: a persistent one where an ephemeral one is wanted, which does
+    /// A node of another kind existed and was adopted: a persistent one where an ephemeral one is wanted, which does
     /// not end with the session; or an ephemeral one of this client's own session where a lasting one is wanted.
     OtherKind,
     /// Another session owns the node at the path. It is left alone, and ours is created when it is gone.
     Waiting,
-    /// The connection is in doubt. An ephemeral node that was there exists as long as the session, any other remains.
+    /// The connection may be lost. An ephemeral node that existed lives as long as the session; any other remains.
     Suspended,
-    /// The node could not be created, read or written, for this reason. That is retried with growing delays.
+    /// The node could not be created, read or written, for this reason. The attempt is retried with growing delays.
     Failed(Error),
     /// The persistent node or its client was closed. No other state follows.
     Closed,
 }
 
 impl NodeState {
-    /// Returns whether the node is there, as of the last answer or event.
+    /// Returns whether the node exists, as of the last answer or event.
     pub fn is_present(&self) -> bool {
         matches!(self, NodeState::Present | NodeState::OtherKind)
     }
@@ -75,7 +75,6 @@ pub(super) struct Wanted {
 
 /// Another session's node at the path.
 #[derive(Debug, Clone)]
-#[cfg_attr(not(feature = "group-member"), allow(dead_code))]
 pub(crate) struct Foreign {
     pub(crate) session: i64,
     pub(crate) data: Vec<u8>,
@@ -84,18 +83,18 @@ pub(crate) struct Foreign {
 /// What the task has achieved so far.
 #[derive(Debug, Default)]
 pub(super) struct Progress {
-    /// The path of the node without the namespace, once it was created or adopted.
+    /// The path of the node without the namespace, once the node was created or adopted.
     pub(super) node: Option<Arc<str>>,
     /// The number of the latest data that is known to be in the node.
     pub(super) written: u64,
     /// The number of failures, and the last one until something succeeds.
     pub(super) failures: u64,
     pub(super) error: Option<Error>,
-    /// The number of the latest data that was wanted when that failure began: it tells nothing about newer data.
+    /// The number of the latest data that was wanted when the failed step began: the failure does not concern newer
+    /// data.
     pub(super) failed: u64,
     pub(super) closed: bool,
     /// The latest node of another session that was seen, which is not a former session of this one.
-    #[cfg_attr(not(feature = "group-member"), allow(dead_code))]
     pub(super) foreign: Option<Foreign>,
 }
 
@@ -120,7 +119,7 @@ impl Shared {
         }
     }
 
-    /// Returns the error for a call after the end.
+    /// Returns the error for calls after the end.
     pub(super) fn closed(&self) -> Error {
         Error::Closed { path: Arc::clone(&self.path) }
     }
@@ -146,29 +145,29 @@ impl Shared {
         number
     }
 
-    /// Publishes the state, if it is a new one. Returns whether it is.
-    pub(super) fn tell(&self, state: NodeState) -> bool {
+    /// Publishes the state, if it is new. Returns whether it is.
+    pub(super) fn publish(&self, state: NodeState) -> bool {
         if state.is_present() {
             self.progress.send_if_modified(|progress| {
                 progress.error = None;
                 false
             });
         }
-        let told = self.state.send_if_modified(|now| {
+        let is_new = self.state.send_if_modified(|now| {
             let changed = *now != state;
             if changed {
                 *now = state.clone();
             }
             changed
         });
-        if told {
-            tracing::debug!(event = "state_changed", path = &*self.path, %state, "the node has another state");
+        if is_new {
+            tracing::debug!(event = "state_changed", path = &*self.path, %state, "the state of the node has changed");
         }
-        told
+        is_new
     }
 
-    /// Publishes the path of the node, which data it has, and the state, so that neither is seen without the other.
-    pub(super) fn achieved(&self, node: &str, written: u64, state: Option<NodeState>) {
+    /// Publishes the path of the node, which data it has, and the state, so that none is seen without the others.
+    pub(super) fn publish_progress(&self, node: &str, written: u64, state: Option<NodeState>) {
         let mut changed = false;
         self.progress.send_if_modified(|progress| {
             changed = progress.node.as_deref() != Some(node) || progress.written < written;
@@ -178,14 +177,14 @@ impl Shared {
             }
             false
         });
-        state.map(|state| self.tell(state));
+        state.map(|state| self.publish(state));
         if changed {
             self.progress.send_modify(|_| ());
         }
     }
 
-    /// Publishes whose node is there.
-    pub(super) fn saw_foreign(&self, session: i64, data: Vec<u8>) {
+    /// Publishes another session's node.
+    pub(super) fn set_foreign(&self, session: i64, data: Vec<u8>) {
         self.progress.send_modify(|progress| progress.foreign = Some(Foreign { session, data }));
     }
 
@@ -196,7 +195,7 @@ impl Shared {
             path = &*self.path,
             %error,
             kind = ?error.kind(),
-            "cannot keep the node there"
+            "cannot maintain the node"
         );
         let error = Error::client(&self.path, error);
         self.state.send_replace(NodeState::Failed(error.clone()));
@@ -209,7 +208,7 @@ impl Shared {
 
     /// Publishes the end.
     pub(super) fn ended(&self) {
-        self.tell(NodeState::Closed);
+        self.publish(NodeState::Closed);
         self.progress.send_modify(|progress| progress.closed = true);
     }
 }

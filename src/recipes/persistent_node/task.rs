@@ -1,7 +1,6 @@
 //! The task of a persistent node: from session to session, until it is closed.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::time::Instant;
 
@@ -11,20 +10,17 @@ use super::spec::Spec;
 use super::state::Shared;
 use crate::client::core::Core;
 use crate::client::task::Task;
-use crate::util::backoff::Backoff;
-
-/// The first and the longest delay after an error that is not transient. Each is twice the one before.
-const AFTER_FAILURE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
+use crate::util::backoff::{AFTER_REFUSAL, Backoff};
 
 /// Starts the task. The task does not keep a handle of the client, so the node keeps its client alive only while the
 /// handle exists.
 pub(super) fn spawn(core: &Arc<Core>, shared: &Arc<Shared>, spec: Spec) -> Task<Result<(), Error>> {
-    let keeper = Keeper::new(core, shared, spec, Backoff::new(AFTER_FAILURE));
+    let keeper = Keeper::new(core, shared, spec, Backoff::new(AFTER_REFUSAL));
     let ended = Ended(Arc::clone(shared));
     Task::spawn(&core.runtime, run(keeper, ended))
 }
 
-/// Notifies waiters however the task ends, also when it is dropped with its runtime.
+/// Notifies waiters however the task ends, even if it is dropped with its runtime.
 struct Ended(Arc<Shared>);
 
 impl Drop for Ended {

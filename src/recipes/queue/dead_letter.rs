@@ -153,9 +153,9 @@ pub(super) async fn retry(core: &Core, paths: &Paths, letter: &DeadLetter) -> Re
         };
         // The first copy deletes the letter, so a second copy does nothing.
         unknown |= is_of_copy && error.leaves_outcome_unknown();
-        if !error.is_passing() {
+        if !error.is_transient() {
             let error = client::Error::from_engine("retry", &path, error);
-            return Err(failed(if unknown { error.in_doubt(MAYBE_DONE) } else { error }));
+            return Err(failed(if unknown { error.outcome_unknown(MAYBE_DONE) } else { error }));
         }
         tokio::time::sleep(core.config.tick / 16).await;
     }

@@ -5,110 +5,81 @@ use std::sync::Arc;
 use crate::client::{self, ErrorKind};
 use crate::recipes::error::recipe_error;
 
-/// An error of a [`DistributedQueue`](super::DistributedQueue), its producers, consumers and deliveries.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum Error {
-    /// A request to ZooKeeper failed.
-    // The message contains that of the cause, so there is no `source` that would repeat it.
-    #[error("queue at {path}: {}", .error.below(.path))]
-    Client {
-        /// The path of the queue.
-        path: Arc<str>,
-        /// What went wrong.
-        error: client::Error,
-    },
-    /// The producer, the consumer or the client has been closed, or the runtime behind the client has ended; see
-    /// [`Client::last_error`](crate::Client::last_error).
-    #[error(
-        "queue at {path}: this producer or consumer, or its client, has been closed, or the runtime behind it has ended"
-    )]
-    Closed {
-        /// The path of the queue.
-        path: Arc<str>,
-    },
-    /// The claim on an item was lost before the item was settled, or a client without a claim deleted or wrote the
-    /// item. If the item still exists, it is redelivered.
-    #[error("queue at {path}: the claim on {name} was lost")]
-    Lost {
-        /// The path of the queue.
-        path: Arc<str>,
-        /// The name of the item's node.
-        name: String,
-    },
-    /// The queue held its maximum number of items, and no room was free before the timeout. Nothing was put.
-    #[error("queue at {path}: no room before the timeout; at most {limit} items are allowed")]
-    Full {
-        /// The path of the queue.
-        path: Arc<str>,
-        /// The maximum that the producer was configured with.
-        limit: usize,
-    },
-    /// Puts that were not awaited have failed. Returned by a flush or a close.
-    #[error("queue at {path}: {}", unawaited(errors, *total))]
-    Unawaited {
-        /// The path of the queue.
-        path: Arc<str>,
-        /// The failures in the order in which they were recorded; at most the first 16.
-        errors: Vec<Error>,
-        /// The number of failures.
-        total: usize,
-    },
-    /// The items of one put are larger than a node may be. Nothing was put.
-    #[error(
-        "queue at {path}: a node of {bytes} bytes; at most {limit} are allowed (the servers' jute.maxbuffer; see \
-         ClientBuilder::max_request_bytes)"
-    )]
-    TooLarge {
-        /// The path of the queue.
-        path: Arc<str>,
-        /// The size that the node would have.
-        bytes: usize,
-        /// The largest size that is allowed.
-        limit: usize,
-    },
-    /// The serializer refused the item. Nothing was put.
-    #[error("queue at {path}: the item cannot be serialized: {why}")]
-    Unserializable {
-        /// The path of the queue.
-        path: Arc<str>,
-        /// The message of the serializer.
-        why: String,
-    },
-    /// The item that `peek` read cannot be decoded. A consumer makes it a dead letter.
-    #[error("queue at {path}: {name} cannot be decoded: {why}")]
-    Undecodable {
-        /// The path of the queue.
-        path: Arc<str>,
-        /// The name of the item's node.
-        name: String,
-        /// Why it cannot be decoded.
-        why: String,
-    },
-    /// An option is out of range.
-    #[error("queue at {path}: {why}")]
-    InvalidOption {
-        /// The path of the queue.
-        path: Arc<str>,
-        /// The rejected value, and the allowed range.
-        why: String,
-    },
-}
-
 recipe_error! {
+    /// An error of a [`DistributedQueue`](super::DistributedQueue), its producers, consumers and deliveries.
+    "queue at", closed: "this producer or consumer, or its client, has been closed, or the runtime behind it has ended";
+    {
+        /// The claim on an item was lost before the item was settled, or a client without a claim deleted or wrote the
+        /// item. If the item still exists, it is redelivered.
+        #[error("queue at {path}: the claim on {name} was lost")]
+        Lost {
+            /// The path of the queue.
+            path: Arc<str>,
+            /// The name of the item's node.
+            name: String,
+        },
+        /// The queue held its maximum number of items, and no room was free before the timeout. Nothing was put.
+        #[error("queue at {path}: no room before the timeout; at most {limit} items are allowed")]
+        Full {
+            /// The path of the queue.
+            path: Arc<str>,
+            /// The maximum that the producer was configured with.
+            limit: usize,
+        },
+        /// Puts that were not awaited have failed. Returned by a flush or a close.
+        #[error("queue at {path}: {}", unawaited(errors, *total))]
+        Unawaited {
+            /// The path of the queue.
+            path: Arc<str>,
+            /// The failures in the order in which they were recorded; at most the first 16.
+            errors: Vec<Error>,
+            /// The number of failures.
+            total: usize,
+        },
+        /// The items of one put are larger than a node may be. Nothing was put.
+        #[error(
+            "queue at {path}: a node of {bytes} bytes; at most {limit} are allowed (the servers' jute.maxbuffer; see \
+             ClientBuilder::max_request_bytes)"
+        )]
+        TooLarge {
+            /// The path of the queue.
+            path: Arc<str>,
+            /// The size that the node would have.
+            bytes: usize,
+            /// The largest size that is allowed.
+            limit: usize,
+        },
+        /// The serializer refused the item. Nothing was put.
+        #[error("queue at {path}: the item cannot be serialized: {why}")]
+        Unserializable {
+            /// The path of the queue.
+            path: Arc<str>,
+            /// The message of the serializer.
+            why: String,
+        },
+        /// The item that `peek` read cannot be decoded. A consumer makes it a dead letter.
+        #[error("queue at {path}: {name} cannot be decoded: {why}")]
+        Undecodable {
+            /// The path of the queue.
+            path: Arc<str>,
+            /// The name of the item's node.
+            name: String,
+            /// Why it cannot be decoded.
+            why: String,
+        },
+    }
     kind {
         Error::Lost { .. } => ErrorKind::Fenced,
         Error::Full { .. } => ErrorKind::TimedOut,
         Error::Unawaited { errors, .. } => kind_of_all(errors),
         Error::TooLarge { .. } | Error::Unserializable { .. } => ErrorKind::InvalidArgument,
-        Error::InvalidOption { .. } => ErrorKind::InvalidArgument,
         Error::Undecodable { .. } => ErrorKind::Other,
     }
     retryable {
         // A second flush would succeed, but the items are not in the queue.
         Error::Unawaited { .. } => false,
     }
-    /// Returns whether the claim was lost, or the client is closed for good.
+    /// Returns whether the claim was lost, or the producer, the consumer or the client is closed.
     lost {
         Error::Unawaited { errors, .. } => errors.iter().any(Error::is_lost),
     }

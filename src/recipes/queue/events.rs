@@ -132,7 +132,7 @@ impl Publisher {
             Event::Failed { error } => self.core.report(client::Error::new(error.kind(), error.to_string())),
             Event::Missed { .. } => {}
         }
-        self.events.tell(event);
+        self.events.send(event);
     }
 
     /// Ends the streams of events, because the consumer has ended.

@@ -3,15 +3,11 @@
 use std::sync::Arc;
 
 use super::InterProcessReadWriteLock;
-use super::error::Error;
+use super::{Error, LockKind};
 use crate::client::Client;
 use crate::contender::lock::{LockLine, check_bases, check_data};
 use crate::contender::{Rule, Spec};
 use crate::layout::line::{READ, WRITE, number_of};
-
-/// What a caller should do instead that waits for a lock which it holds.
-const ADVICE: &str = "a read guard cannot become a write guard: release it first; to read twice at a time, share the \
-                      guard; a write guard's downgrade() returns a read guard";
 
 /// Configures an [`InterProcessReadWriteLock`]; see [`InterProcessReadWriteLock::builder`].
 ///
@@ -63,7 +59,7 @@ impl InterProcessReadWriteLockBuilder {
 
     /// Counts other kinds of nodes as writers: those whose names end in one of these texts and a number.
     /// `["__lock__"]` counts the nodes of kazoo's `WriteLock`, whose `extra_lock_patterns` must be
-    /// `["-__WRIT__", "-__READ__"]` in turn. Kazoo's plain `Lock` counts too then. Default: none.
+    /// `["-__WRIT__", "-__READ__"]` in turn. Then kazoo's plain `Lock` counts too. Default: none.
     pub fn also_count_writers<T: Into<String>>(mut self, bases: impl IntoIterator<Item = T>) -> Self {
         self.writers = bases.into_iter().map(Into::into).collect();
         self
@@ -75,9 +71,13 @@ impl InterProcessReadWriteLockBuilder {
     /// [`Error::Client`] with [`ErrorKind::InvalidPath`](crate::ErrorKind::InvalidPath) if the path is malformed.
     /// [`Error::InvalidOption`] if an option is out of its range. [`Error::Closed`] if the client has been closed.
     pub fn build(self) -> Result<InterProcessReadWriteLock, Error> {
-        self.client.open_path(&self.path).map_err(|error| Error::client(&self.path, error))?;
+        self.client.open_path(&self.path).map_err(|error| Error::client(LockKind::ReadWriteLock, &self.path, error))?;
         let path: Arc<str> = self.path.as_str().into();
-        self.check().map_err(|why| Error::InvalidOption { path: Arc::clone(&path), why })?;
+        self.check().map_err(|why| Error::InvalidOption {
+            lock: LockKind::ReadWriteLock,
+            path: Arc::clone(&path),
+            why,
+        })?;
         let readers = with(READ, &self.readers);
         let writers = with(WRITE, &self.writers);
         let dir = self.client.core().full_path(&path);
@@ -85,7 +85,7 @@ impl InterProcessReadWriteLockBuilder {
         let reads = Spec::of_lock(dir.clone(), READ, also_count, Rule::Reads(readers.clone()), self.data.clone());
         let also_count = [&self.writers[..], &readers[..]].concat();
         let writes = Spec::of_lock(dir, WRITE, also_count, Rule::Writes(readers), self.data);
-        let line = |recipe, spec| LockLine::new(self.client.clone(), recipe, Arc::clone(&path), spec, ADVICE);
+        let line = |recipe, spec| LockLine::new(self.client.clone(), recipe, Arc::clone(&path), spec);
         Ok(InterProcessReadWriteLock { reads: line("read_lock", reads), writes: line("write_lock", writes) })
     }
 
@@ -97,8 +97,8 @@ impl InterProcessReadWriteLockBuilder {
             for writer in with(WRITE, &self.writers) {
                 if is_also(&reader, &writer) || is_also(&writer, &reader) {
                     return Err(format!(
-                        "a node whose name ends in {reader:?} of the readers or {writer:?} of the writers and a number \
-                         would be both; neither may be the end of the other, nor that and a part of the number"
+                        "a node whose name ends in {reader:?} (readers) or {writer:?} (writers) and a number would be \
+                         both; neither text may end in the other, or in the other and a part of the number"
                     ));
                 }
             }
@@ -112,7 +112,7 @@ fn is_also(base: &str, other: &str) -> bool {
     number_of(&format!("{base}0"), &[other]).is_some()
 }
 
-/// Returns our own base, and those of others.
+/// Returns our own base and the others.
 fn with(own: &str, others: &[String]) -> Vec<String> {
     std::iter::once(own.to_owned()).chain(others.iter().cloned()).collect()
 }

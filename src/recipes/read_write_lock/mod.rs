@@ -1,10 +1,10 @@
 //! A lock with many readers or one writer at a time, across processes and machines: Curator's
 //! `InterProcessReadWriteLock`.
 //!
-//! Every caller that wants to read or write creates a node in one directory. A writer waits until no node is before its
-//! own. A reader waits until no writer's node is before its own: readers hold the lock together. None overtakes
-//! another, so a reader that comes after a waiting writer waits for it, and writers are not starved. Java services that
-//! use Curator's lock on the same path wait in the same order.
+//! Every caller that wants to read or write creates a node in one directory. A writer waits until no node is ahead of
+//! its own. A reader waits until no writer's node is ahead of its own, so all readers ahead of the first writer hold
+//! the lock together. A reader never overtakes a waiting writer, so writers are not starved. Java services that use
+//! Curator's lock on the same path wait in the same order.
 //!
 //! ```no_run
 //! use std::time::Duration;
@@ -33,22 +33,19 @@
 //! # What a holder can rely on
 //!
 //! The same as the holder of a mutex: [`ReadGuard::is_held`] and [`WriteGuard::is_held`] compare the clock at each
-//! call, and turn false before the ensemble can let a participant in that this guard excludes. The cases that a clock
-//! cannot cover are those of the [rules](crate#when-things-fail). Writes that carry the [`fence`](WriteGuard::fence)
-//! are safe in every case.
+//! call, and turn false before the ensemble can admit a participant that this guard excludes. The
+//! [rules](crate#when-things-fail) list the cases that a clock cannot cover. Writes that carry the
+//! [`fence`](WriteGuard::fence) are safe in every case.
 //!
 //! # No upgrade, no re-entering
 //!
-//! A [`ReadGuard`] cannot become a [`WriteGuard`]. In Curator a reader that asks for the write lock waits for itself,
-//! forever. Here it does too if it keeps its guard: each acquire takes a place of its own, also in the same task. For
-//! the same reason do not acquire a second read lock while you hold one: if a writer has come in between, you wait for
-//! the writer, and the writer waits for you. Share the guard, in an [`Arc`](std::sync::Arc), instead.
+//! A [`ReadGuard`] cannot become a [`WriteGuard`]. In Curator, a reader that asks for the write lock waits for itself
+//! forever. Here it does too if it keeps its guard: each acquire takes its own place, even in the same task. For the
+//! same reason, do not acquire a second read lock while you hold one: if a writer has come in between, you wait for the
+//! writer, and the writer waits for you. Instead, share the guard in an [`Arc`](std::sync::Arc).
 //!
 //! The other direction is [`WriteGuard::downgrade`]. (In Curator: acquire the read lock while holding the write lock,
 //! then release the latter.)
-//!
-//! A caller that has waited for ten seconds, while this client held the lock all the time, finds a hint in the log
-//! (INFO), once a wait.
 //!
 //! # When things fail
 //!
@@ -68,8 +65,8 @@
 //! | waiter's node deleted by another client | The waiter creates a new node. |
 //! | reply to a create lost | The waiter finds its node by name, or creates it again. It never has two nodes. |
 //! | reply to a downgrade lost, policy [`Standard`] | The lock is lost with the connection. |
-//! | reply to a downgrade lost, policy [`Session`] | It looks for the new node, or repeats the transaction. |
-//! | reply to a delete lost | The delete is repeated until the node is gone, also after the guard was dropped. |
+//! | reply to a downgrade lost, policy [`Session`] | The call looks for the new node, or repeats the transaction. |
+//! | reply to a delete lost | The delete is repeated until the node is gone, even after the guard was dropped. |
 //! | outcome unknown at a deadline | A timed call returns `OutcomeUnknown`. The node is deleted in the background. |
 //! | process stopped for longer than T | The next `is_held()` returns false. A write with the fence is refused. |
 //!
@@ -86,32 +83,39 @@
 //! # The znodes
 //!
 //! Curator's: `_c_<uuid>-__READ__<number>` and `_c_<uuid>-__WRIT__<number>`, ephemeral and sequential, in one order. A
-//! downgrade makes a reader's node with the number of the writer's, as Curator does; here one transaction creates it
-//! and deletes the writer's.
+//! downgrade creates a reader's node with the number of the writer's node, as in Curator; here, one transaction creates
+//! it and deletes the writer's node.
 //!
 //! [`Standard`]: crate::ErrorPolicy::Standard
 //! [`Session`]: crate::ErrorPolicy::Session
 
 mod builder;
-mod error;
-mod guard;
 
 use std::fmt;
-use std::time::Duration;
 
 pub use self::builder::InterProcessReadWriteLockBuilder;
-pub use self::error::Error;
-pub use self::guard::{ReadGuard, WriteGuard};
 use crate::client::Client;
+use crate::contender::held::Held;
 use crate::contender::lock::LockLine;
-pub use crate::contender::lock::LockLost;
 use crate::contender::revoke::ask_to_release;
+#[doc(inline)]
+pub use crate::recipes::lock::{Error, LockKind, LockLost};
+use crate::recipes::lock::{Guard, Read, Write, lock_calls};
 
-/// A lock across processes, with many readers or one writer. A clone is cheap. Any number of tasks may use one lock,
-/// and each acquire takes a place of its own.
+/// The guard of a lock that is held for reading, beside other readers.
 ///
-/// A lock that is not held costs nothing. While it is held, and for those that will hold without another request, the
-/// client keeps its lease, at the cost of six small requests per session timeout, however many guards there are.
+/// It cannot become a [`WriteGuard`]: two readers that both waited for the other to go would wait forever. Release it
+/// and acquire the write lock; others may write in between.
+pub type ReadGuard = Guard<Read>;
+
+/// The guard of a lock that is held for writing, alone.
+pub type WriteGuard = Guard<Write>;
+
+/// A lock across processes, with many readers or one writer. Cheap to clone. Any number of tasks may use one lock, and
+/// each acquire takes its own place.
+///
+/// A lock that is not held costs nothing. While it is held, and for waiters that will hold it without another request,
+/// the client keeps its lease, at the cost of six small requests per session timeout, however many guards there are.
 #[derive(Clone)]
 pub struct InterProcessReadWriteLock {
     reads: LockLine,
@@ -172,88 +176,36 @@ impl InterProcessReadWriteLock {
     #[doc(alias = "getParticipantNodes")]
     pub async fn participants(&self) -> Result<Vec<String>, Error> {
         let names = self.writes.participants().await;
-        names.map_err(|error| Error::client(self.path(), error))
+        names.map_err(|error| Error::client(LockKind::ReadWriteLock, self.path(), error))
     }
 }
 
-/// Adds what both locks have.
-macro_rules! lock {
-    ($lock:ident, $line:ident, $guard:ident, $guarded:expr) => {
-        impl $lock {
-            /// Waits for the lock without a limit. If the session is lost meanwhile, it takes a new place in the next
-            /// session.
-            ///
-            /// # Errors
-            /// [`Error::Client`] if the node could not be created or the waiters could not be read, for example without
-            /// permission. [`Error::Closed`] if the client was closed, or the runtime behind it has ended.
-            ///
-            /// # Cancel safety
-            /// Cancel safe: the place is given up, and its node is deleted in the background.
-            pub async fn acquire(&self) -> Result<$guard, Error> {
-                let held = self.$line.acquire().await.map_err(|error| Error::client(self.path(), error))?;
-                Ok($guarded(self, held))
-            }
+lock_calls!(ReadLock, reads, ReadGuard);
+lock_calls!(WriteLock, writes, WriteGuard);
 
-            /// Waits for the lock like [`acquire`](Self::acquire), but for at most `timeout`. This bounds the whole
-            /// call: connecting, creating the node, waiting and leaving. The last eighth of the timeout, at most 1 s,
-            /// is reserved for leaving.
-            ///
-            /// `None` means that another participant was ahead, and that this call has left no node.
-            ///
-            /// # Errors
-            /// * [`ErrorKind::TimedOut`](crate::ErrorKind::TimedOut) if no other participant was seen ahead: no server
-            ///   could be asked in time, or the lock was free and no server confirmed in time that the session is
-            ///   alive. A zero timeout returns it at once, without a request; [`try_acquire`](Self::try_acquire) asks
-            ///   without waiting.
-            /// * [`ErrorKind::OutcomeUnknown`](crate::ErrorKind::OutcomeUnknown) if it could not be confirmed in time
-            ///   that the node is gone. It is deleted in the background, at the latest with the session.
-            /// * Otherwise as [`acquire`](Self::acquire).
-            ///
-            /// # Cancel safety
-            /// As [`acquire`](Self::acquire).
-            pub async fn acquire_timeout(&self, timeout: Duration) -> Result<Option<$guard>, Error> {
-                let held = self.$line.acquire_timeout(timeout).await;
-                Ok(held.map_err(|error| Error::client(self.path(), error))?.map(|held| $guarded(self, held)))
-            }
-
-            /// Returns the lock if no other participant has to be waited for, and `None` otherwise. It waits for the
-            /// servers only, and at most for the client's connection timeout.
-            ///
-            /// # Errors
-            /// * [`ErrorKind::TimedOut`](crate::ErrorKind::TimedOut) if no server could be asked, or none confirmed
-            ///   that the session is alive, in time.
-            /// * [`ErrorKind::OutcomeUnknown`](crate::ErrorKind::OutcomeUnknown) if it could not be confirmed in time
-            ///   that the node is gone. It is deleted in the background.
-            /// * Otherwise as [`acquire`](Self::acquire).
-            ///
-            /// # Cancel safety
-            /// As [`acquire`](Self::acquire).
-            pub async fn try_acquire(&self) -> Result<Option<$guard>, Error> {
-                let held = self.$line.try_acquire().await;
-                Ok(held.map_err(|error| Error::client(self.path(), error))?.map(|held| $guarded(self, held)))
-            }
-
-            /// Returns the path of the lock.
-            pub fn path(&self) -> &str {
-                self.$line.path()
-            }
-
-            #[cfg(feature = "multi-lock")]
-            pub(crate) fn into_line(self) -> LockLine {
-                self.$line
-            }
-        }
-
-        impl fmt::Debug for $lock {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.debug_struct(stringify!($lock)).field("path", &self.path()).finish_non_exhaustive()
-            }
-        }
-    };
+impl ReadLock {
+    fn guard(&self, held: Held) -> ReadGuard {
+        ReadGuard::read(held)
+    }
 }
 
-lock!(ReadLock, reads, ReadGuard, |_: &ReadLock, held| ReadGuard::new(held));
-lock!(WriteLock, writes, WriteGuard, |lock: &WriteLock, held| WriteGuard::new(held, &lock.reads));
+impl WriteLock {
+    fn guard(&self, held: Held) -> WriteGuard {
+        WriteGuard::write(held, &self.reads)
+    }
+}
+
+impl fmt::Debug for ReadLock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ReadLock").field("path", &self.path()).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for WriteLock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WriteLock").field("path", &self.path()).finish_non_exhaustive()
+    }
+}
 
 impl fmt::Debug for InterProcessReadWriteLock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -263,7 +215,7 @@ impl fmt::Debug for InterProcessReadWriteLock {
 
 /// Asks the participant with this node to release, by writing Curator's mark into the node's data. A holder is notified
 /// through [`ReadGuard::on_revoke`] or [`WriteGuard::on_revoke`] (or Curator's `RevocationListener`) and decides what
-/// to do. It is no error if the node is gone.
+/// to do. It is not an error if the node is gone.
 ///
 /// # Errors
 /// [`Error::Client`] if a request failed, for example with [`ErrorKind::NoAuth`](crate::ErrorKind::NoAuth). With
@@ -275,5 +227,5 @@ impl fmt::Debug for InterProcessReadWriteLock {
 #[doc(alias = "Revoker")]
 #[doc(alias = "attemptRevoke")]
 pub async fn revoke(client: &Client, node_path: &str) -> Result<(), Error> {
-    ask_to_release(client, node_path).await.map_err(|error| Error::client(node_path, error))
+    ask_to_release(client, node_path).await.map_err(|error| Error::client(LockKind::ReadWriteLock, node_path, error))
 }

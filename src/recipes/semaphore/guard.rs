@@ -2,16 +2,15 @@
 
 use std::sync::Arc;
 
-use super::error::Error;
+use super::{Error, LockKind, LockLost};
 use crate::client::Fence;
 use crate::contender::held::Held;
 use crate::contender::held_together::{HeldTogether, NotReleased};
-use crate::contender::lock::LockLost;
 
 /// The guard of permits that were acquired in one call.
 ///
 /// Dropping it releases all of them in the background. [`release`](Self::release) waits for that. A guard that was lost
-/// stays lost, also after a reconnect. Drop it and acquire again.
+/// stays lost, even after a reconnect. Drop it and acquire again.
 ///
 /// ```no_run
 /// use zookeeper_recipes::Client;
@@ -124,8 +123,8 @@ impl SemaphoreGuard {
     #[doc(alias = "returnAll")]
     pub async fn release(self) -> Result<(), Error> {
         self.leases.release().await.map_err(|failed| match failed {
-            NotReleased::Lost(path) => Error::Lost { path },
-            NotReleased::Failed(path, error) => Error::client(&path, error),
+            NotReleased::Lost(path) => Error::Lost { lock: LockKind::Semaphore, path },
+            NotReleased::Failed(path, error) => Error::client(LockKind::Semaphore, &path, error),
         })
     }
 }

@@ -1,4 +1,5 @@
-//! The leases of one call: creates them, looks whether there are permits for all, waits, and proves that they are held.
+//! The leases of one call: creates them, checks whether there are permits for all, waits, and confirms that they are
+//! held.
 
 use std::collections::HashSet;
 use std::future::poll_fn;
@@ -9,36 +10,36 @@ use futures::future::{join, join_all};
 
 use super::permits::{Look, Watches, look};
 use super::shared::Shared;
-use crate::client::session::{Condition, Session};
+use crate::client::session::Session;
 use crate::client::{Error, ErrorKind};
 use crate::contender::{Contender, Hold, State};
 use crate::engine;
 use crate::util::path::split;
 
-/// One lease, and its hold once it is proven.
+/// One lease, and its hold once that is confirmed.
 struct Lease {
     contender: Contender,
     hold: Option<Hold>,
 }
 
-/// As many leases as permits are wanted. A drop deletes their nodes in the background.
+/// One lease for each permit that is wanted. Dropping them deletes their nodes in the background.
 pub(super) struct Leases {
     all: Vec<Lease>,
     watches: Watches,
-    /// The last look has shown that there are not enough permits, and both watches were armed with it.
+    /// The last look showed that there were not enough permits, and armed both watches.
     waits: bool,
 }
 
 impl Leases {
-    /// They have no nodes before they are [asked for](Self::admitted).
+    /// Creates leases without nodes; [`admitted`](Self::admitted) creates these.
     pub(super) fn new(shared: &Shared, number: usize) -> Self {
         let lease = || Lease { contender: Contender::new(shared.acquire.client.core(), &shared.leases), hold: None };
         let all = std::iter::repeat_with(lease).take(number).collect();
         Leases { all, watches: Watches::default(), waits: false }
     }
 
-    /// Creates the nodes that are missing, and returns whether there are permits for all leases. If not, and if the
-    /// caller is patient, another call waits for a change first. It may be dropped at any await and called again.
+    /// Creates the missing nodes, and returns whether there are permits for all leases. If not, and if the caller is
+    /// patient, the next call first waits for a change. It may be dropped at any await and called again.
     pub(super) async fn admitted(&mut self, shared: &Shared, patient: bool) -> Result<bool, Error> {
         if self.waits {
             self.watches.changed().await;
@@ -46,21 +47,16 @@ impl Leases {
         }
         let mut arms = false;
         loop {
-            let Ok(session) = shared.acquire.client.core().connected_session().await else {
-                return Err(Error::closed("client"));
-            };
-            // What had a node when the list was asked for, and is missing in it, was deleted by another client.
+            let (session, connection) = shared.acquire.client.core().connected().await?;
+            // A lease that had a node when the list was requested, and is missing in it, was deleted by another client.
             let before: Vec<_> = self.all.iter().map(|one| one.contender.node_of(&session).cloned()).collect();
-            let connection = session.condition();
             let looked = self.enter_and_look(shared, &session, arms).await;
             let Some(look) = looked.map_err(|error| self.refused(error))? else {
-                if let Condition::Connected(connection) = connection {
-                    session.loss_known(connection).await;
-                }
+                session.wait_for_disconnect(connection).await;
                 continue;
             };
-            // A list without one of ours may have been made before its create. With all of ours it is later than all
-            // creates: so of any leases that are held together, the list that was made last has counted all.
+            // A list without one of our leases may have been made before its create. One with all of ours is later than
+            // all of their creates. So for any leases that are held together, the list made last has counted all.
             if !self.are_all_in(&look, &before) {
                 continue;
             }
@@ -78,8 +74,8 @@ impl Leases {
     /// Waits until all leases that were admitted are held at one moment. Returns whether they are: false if one was
     /// lost. It may be dropped at any await and called again.
     ///
-    /// However long that takes, no further look is needed: all who have listed later have counted these leases, as long
-    /// as the nodes exist. After a reconnect each contender reads its node before it holds.
+    /// However long that takes, no further look is needed: while the nodes exist, every later list has counted these
+    /// leases. After a reconnect, each contender reads its node before it holds.
     pub(super) async fn proven(&mut self) -> Result<bool, Error> {
         loop {
             for one in &mut self.all {
@@ -94,7 +90,7 @@ impl Leases {
                     }
                 }
             }
-            // The hold of one may have ended while the next one was awaited.
+            // One hold may have ended while the next one was awaited.
             if self.all.iter().all(Lease::is_held) {
                 return Ok(true);
             }
@@ -106,8 +102,8 @@ impl Leases {
         self.all.into_iter().map(|one| Some((one.contender, one.hold?))).collect()
     }
 
-    /// Gives all back, and waits until their nodes are gone. Fails if that is not certain. The deletes use up the watch
-    /// of the leases.
+    /// Releases all leases, and waits until their nodes are gone. Fails if that is uncertain. The deletes use up the
+    /// watch on the leases.
     pub(super) async fn leave(mut self) -> Result<(), engine::Error> {
         let left = self.all.iter_mut().map(|one| one.contender.leave());
         join_all(left).await.into_iter().collect()
@@ -130,8 +126,8 @@ impl Leases {
         look
     }
 
-    /// Ends the leases with this error. Without permission to look or to delete, no further nodes are made while these
-    /// may be there.
+    /// Ends the leases with this error. Without permission to look or to delete, no further nodes are created while
+    /// these may exist.
     fn refused(&mut self, error: Error) -> Error {
         if error.kind() != ErrorKind::NoAuth {
             return error;
@@ -139,7 +135,8 @@ impl Leases {
         self.all.iter_mut().fold(error.clone(), |_, one| one.contender.refused(error.clone()))
     }
 
-    /// Returns whether all leases are in the list. Those that had a node before it and are missing make another one.
+    /// Returns whether all leases are in the list. A lease that had a node before the list and is missing in it creates
+    /// another one.
     fn are_all_in(&mut self, look: &Look, before: &[Option<Arc<str>>]) -> bool {
         let names: HashSet<&str> = look.leases.iter().map(String::as_str).collect();
         let is_in = |node: &Arc<str>| names.contains(split(node).1);

@@ -1,4 +1,4 @@
-//! The number of permits: fixed, or that of a node.
+//! The number of permits: fixed, or read from a node.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ pub(super) enum Permits {
 pub(super) struct Look {
     /// The names of all leases.
     pub(super) leases: Vec<String>,
-    /// The number of permits in force; none if it is negative.
+    /// The number of permits in force. A negative number means none.
     permits: i64,
 }
 
@@ -35,7 +35,7 @@ impl Look {
     }
 }
 
-/// The watches of a caller that waits for a change of what a look shows. They are one-shot: an event uses one up.
+/// The watches of a caller that waits until a look would show something else. They are one-shot: an event uses one up.
 #[derive(Debug, Default)]
 pub(super) struct Watches {
     leases: Option<Watch>,
@@ -53,13 +53,13 @@ impl Watches {
     }
 }
 
-/// Reads the leases and the number of permits in one flight. Arms the watches that are not armed, if there are any to
-/// arm. `None` if that failed with the connection.
+/// Reads the leases and the number of permits in one flight. Arms those of `watches` that are not armed. Returns `None`
+/// if the request failed because of the connection.
 ///
-/// The list comes first, then the number, on one connection. So for each caller that is admitted there was a moment
-/// during its call, not before its list, at which all who were admitted, including it, were within the number in force:
-/// the moment at which it read the number, or, if others with later lists have been admitted by then, the moment at
-/// which the last of those read it, as that one has counted all. A number that is lowered in between is not exceeded by
+/// The list comes first, then the number, on one connection. So for each admitted caller there was a moment during its
+/// call, not before its list, at which all admitted callers, including it, were within the number in force. That is the
+/// moment at which it read the number; or, if others with later lists have been admitted by then, the moment at which
+/// the last of those read it, as that one has counted all. If the number is lowered in between, it is exceeded by no
 /// more than that. Both answers are at least as new as the leases that this session created before.
 pub(super) async fn look(
     core: &Core,
@@ -83,9 +83,9 @@ pub(super) async fn look(
     let (listed, read) = join(listed, OptionFuture::from(read)).await;
     let (leases, watch) = match listed {
         Ok(listed) => listed,
-        // No participant has made a lease yet.
+        // No participant has created a lease yet.
         Err(engine::Error::NoNode) => (Vec::new(), None),
-        Err(error) if error.is_passing() => return Ok(None),
+        Err(error) if error.is_transient() => return Ok(None),
         Err(error) => return Err(Error::from_engine("count the leases at", dir, error)),
     };
     let (permits, permits_watch) = match (permits, read) {
@@ -93,7 +93,7 @@ pub(super) async fn look(
             let path = core.config.namespace.strip(path);
             match read {
                 Ok((data, watch)) => (number(path, &data)?, watch),
-                Err(error) if error.is_passing() => return Ok(None),
+                Err(error) if error.is_transient() => return Ok(None),
                 Err(engine::Error::NoNode) => {
                     let why = "there is no such node; create it with the number of permits, as SharedCount does";
                     return Err(Error::at(ErrorKind::NoNode, READS, path, why));
@@ -133,7 +133,7 @@ fn read(session: &Session, path: &str, arms: bool) -> Reply<(Vec<u8>, Option<Wat
 fn number(path: &str, data: &[u8]) -> Result<i64, Error> {
     let bytes: [u8; 4] = data.try_into().map_err(|_| {
         let why = format!(
-            "its data are {} bytes; a count is four bytes, as Curator's SharedCount writes it, the most significant \
+            "its data has {} bytes; a count has four bytes, as Curator's SharedCount writes it, the most significant \
              first",
             data.len()
         );

@@ -11,8 +11,8 @@ use super::error::Error;
 use super::versioned::Versioned;
 use crate::cache::{self, Change};
 
-/// The values that follow each other; see [`SharedValue::changes`](super::SharedValue::changes). Ends when the last
-/// handle is dropped or the client is closed.
+/// A stream of new values; see [`SharedValue::changes`](super::SharedValue::changes). Ends when the last handle is
+/// dropped or the client is closed.
 ///
 /// An error is a state of the node as well: deleted, not decodable, not readable. The stream continues after it.
 pub struct Changes<T> {
@@ -44,7 +44,7 @@ impl<T: Send + Sync + 'static> Changes<T> {
     /// Translates a change of the node. `None` if it does not change the value.
     fn translated(&self, change: Change<T>) -> Option<Result<Versioned<T>, Error>> {
         match change {
-            Change::Added(node) | Change::Changed { new: node, .. } => Some(Versioned::of(&self.path, Some(&node))),
+            Change::Added(node) | Change::Updated { new: node, .. } => Some(Versioned::of(&self.path, Some(&node))),
             Change::Removed { .. } => Some(Versioned::of(&self.path, None)),
             Change::Lagged(snapshot) => Some(Versioned::of(&self.path, snapshot.root())),
             Change::Failed(error) => Some(Err(Error::cache(&self.path, error))),

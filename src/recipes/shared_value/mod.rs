@@ -18,7 +18,7 @@
 //! while let Some(value) = changes.next().await {
 //!     match value {
 //!         Ok(value) => println!("the mode is now {value}"),
-//!         // Deleted, for example. The stream goes on.
+//!         // Deleted, for example. The stream continues.
 //!         Err(error) => println!("{error}"),
 //!     }
 //! }
@@ -33,33 +33,35 @@
 //!
 //! A write that returns `Ok` was carried out exactly once, except a [`set`](SharedValue::set) after a lost answer:
 //! another client may have written its value. [`compare_and_set`](SharedValue::compare_and_set) and
-//! [`update`](SharedValue::update) write only over the version that they saw: no other write is lost between. With any
-//! error but [`OutcomeUnknown`](crate::ErrorKind::OutcomeUnknown), [`Error::SameValue`] and [`Error::Replaced`] nothing
-//! was written. (After a lost answer, Curator's `trySetValue` returns false while the servers have the new value.)
+//! [`update`](SharedValue::update) write only over the version that they saw, so they overwrite no other write unseen.
+//! With any error but [`OutcomeUnknown`](crate::ErrorKind::OutcomeUnknown), [`Error::SameValue`] and
+//! [`Error::Replaced`], nothing was written. (After a lost answer, Curator's `trySetValue` returns false while the
+//! servers have the new value.)
 //!
 //! After a lost answer, the node may have the new value although another client wrote it. A [`set`](SharedValue::set)
-//! returns `Ok` then: the value is set, by whichever client. A conditional write returns [`Error::SameValue`], because
-//! two clients must not both count on having replaced the same version. A value that names its writer, or has a single
-//! writer, was written by the call. To count, use a
-//! [`DistributedAtomicLong`](crate::atomic_long::DistributedAtomicLong), which always knows.
+//! then returns `Ok`: the value is set, whichever client set it. A conditional write returns [`Error::SameValue`],
+//! because two clients must not both assume that they replaced the same version. If the value names its writer, or has
+//! a single writer, this call wrote it. To count, use a
+//! [`DistributedAtomicLong`](crate::atomic_long::DistributedAtomicLong), which tells its own writes from those of
+//! others.
 //!
-//! A version counts the writes of one node. If the node is deleted and created again, and written as often as before,
-//! before this client notices, the versions are the same. A write over the first one is carried out then, and returns
-//! [`Error::Replaced`].
+//! A version counts the writes of one node. If the node is deleted, created again and written equally often before this
+//! client notices, the versions are the same. A write over the first node is then carried out on the second, and
+//! returns [`Error::Replaced`].
 //!
 //! # When things fail
 //!
 //! | event | what happens |
 //! |---|---|
 //! | connection suspended | `get` continues to return the last value. A write waits, up to the connection timeout, |
-//! | | also for the value to read before it. `synced` and `wait_for` wait without a limit. |
+//! | | and so does the read before it. `synced` and `wait_for` wait without a limit. |
 //! | reconnected, new session | The value is compared with the servers. If it differs, it is reported, once. |
-//! | reply to a write lost | After the reconnect the version tells if it was carried out. If not, it is repeated, |
-//! | | until the connection timeout has passed. The new value is there: `Ok` for a `set`, else [`Error::SameValue`]. |
-//! | | Other clients have written since, so that it cannot tell: `OutcomeUnknown`. |
+//! | reply to a write lost | After the reconnect, the version shows whether it was carried out. If not, it is retried |
+//! | | until the connection timeout has passed. If the node has the new value: `Ok` for a `set`, else |
+//! | | [`Error::SameValue`]. If other clients have written since, so that it is unclear: `OutcomeUnknown`. |
 //! | session lost, reply to a write lost | The write returns `OutcomeUnknown`. |
-//! | value larger than the servers read | The write fails, and the next one does not. |
-//! | another client wrote first | `compare_and_set` returns false, `update` reads and tries again. |
+//! | value larger than the servers read | The write fails; later writes are not affected. |
+//! | another client wrote first | `compare_and_set` returns false; `update` reads the value again and retries. |
 //! | node deleted by another client | `get` and writes return [`Error::Missing`]. It is not created again. |
 //! | node created again by another client | Everything works as before. |
 //! | data that cannot be decoded | `get` and `update` return [`Error::Undecodable`]. `set` replaces it. |
@@ -69,14 +71,14 @@
 //! # What it costs
 //!
 //! One request to create the node with its seed, and what a [cache](crate::cache#what-it-costs) of one node costs: a
-//! watch, an event and a read for each change, and the heartbeats. A write is one request. An `update` that was refused
-//! costs a sync and a read more, and waits 2 ms, doubling up to 250 ms, with jitter.
+//! watch, an event and a read for each change, and the heartbeats. A write is one request. Each time an `update` is
+//! refused, it costs one more sync and read, after a delay of 2 ms that doubles up to 250 ms, with jitter.
 //!
 //! # Znodes
 //!
 //! | path | mode | data |
 //! |---|---|---|
-//! | the path | persistent; missing parents are containers | the serializer's bytes; of a [`SharedCount`] four |
+//! | the path | persistent; missing parents are containers | the serializer's bytes; four for a [`SharedCount`] |
 
 mod builder;
 mod changes;
@@ -87,7 +89,6 @@ mod write;
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 
 pub use self::builder::SharedValueBuilder;
 pub use self::changes::Changes;
@@ -97,7 +98,7 @@ pub use self::versioned::Versioned;
 use self::write::Write;
 use crate::cache::{Cache, Node};
 use crate::client::{self, Client, ErrorKind};
-use crate::util::backoff::Backoff;
+use crate::util::backoff::{AFTER_CONFLICT, Backoff};
 use crate::util::clock::Instant;
 use crate::util::mutex::Mutex;
 #[cfg(feature = "json")]
@@ -105,9 +106,7 @@ pub use crate::util::serializer::Json;
 pub use crate::util::serializer::{BoxError, RawBytes, Serializer, Utf8};
 use crate::util::znode::Stat;
 
-/// Delays after another client's write came first: each twice the one before, up to the second value.
-const AFTER_REFUSAL: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(250));
-/// The version that a server takes for any.
+/// The version that a server takes to mean any version.
 const ANY_VERSION: i32 = -1;
 
 /// A value that many processes read and write; see the [module](self). Cheap to clone. It is kept up to date until the
@@ -128,7 +127,7 @@ struct Inner<T> {
 
 struct Written<T> {
     node: Node<T>,
-    /// It was carried out before.
+    /// The write was carried out before this time.
     at: Instant,
 }
 
@@ -157,7 +156,7 @@ impl<T: Send + Sync + 'static> SharedValue<T> {
     }
 
     /// Waits for a value that is at least as new as the ensemble was when this was called, and returns it. Waits as
-    /// long as it takes, also across losses of the connection and of the session.
+    /// long as it takes, even across losses of the connection and of the session.
     ///
     /// # Errors
     /// As [`get`](Self::get); [`Error::Closed`].
@@ -168,17 +167,17 @@ impl<T: Send + Sync + 'static> SharedValue<T> {
         let Inner { client, path, copy, written, .. } = &*self.inner;
         let asked = client.core().clock.now();
         copy.synced().await.map_err(|error| Error::cache(path, error))?;
-        // The copy contains an own write that was answered before, or what came after it.
+        // The copy contains our last write, if that was answered before, or a later one.
         written.lock().take_if(|written| written.at <= asked);
         self.get()
     }
 
-    /// Returns the changes from now on, also those by this handle. Of several in quick succession only the last may be
-    /// reported. Nothing is reported that does not differ. An error that the stream yields is a state of the node, and
-    /// does not end it.
+    /// Returns the changes from now on, including those by this handle. Of several changes in quick succession, only
+    /// the last may be reported. A value that does not differ is not reported. An error in the stream is a state of the
+    /// node, and does not end the stream.
     ///
-    /// Begin with [`Changes::start`], the value that the first change follows: what has changed between a
-    /// [`get`](Self::get) and this call is not reported.
+    /// Start from [`Changes::start`], the value that the first change follows: changes between a [`get`](Self::get) and
+    /// this call are not reported.
     #[doc(alias = "SharedValueListener")]
     #[doc(alias = "SharedCountListener")]
     pub fn changes(&self) -> Changes<T> {
@@ -200,11 +199,11 @@ impl<T: Send + Sync + 'static> SharedValue<T> {
             found.is_some()
         });
         waited.await.map_err(|error| Error::cache(&self.inner.path, error))?;
-        // It has waited for one.
+        // The wait has ended with a value.
         found.ok_or_else(|| Error::Missing { path: Arc::clone(&self.inner.path) })
     }
 
-    /// Sets the value, whatever it is, and returns it with its new version. Afterwards [`get`](Self::get) returns this
+    /// Sets the value unconditionally, and returns it with its new version. Afterwards [`get`](Self::get) returns this
     /// value or a later one.
     ///
     /// # Errors
@@ -231,8 +230,8 @@ impl<T: Send + Sync + 'static> SharedValue<T> {
     /// Sets the value if it is still the one that was read as `expected`, and returns whether it did.
     ///
     /// # Errors
-    /// As [`set`](Self::set); [`Error::VersionOverflow`]; [`Error::Replaced`], with which the value was written;
-    /// [`Error::SameValue`], with which it was written by this call or by another client.
+    /// As [`set`](Self::set); [`Error::VersionOverflow`]; [`Error::Replaced`], if the value was written over another
+    /// node; [`Error::SameValue`], if this call or another client wrote the value.
     ///
     /// # Cancel safety
     /// As [`set`](Self::set).
@@ -250,7 +249,7 @@ impl<T: Send + Sync + 'static> SharedValue<T> {
                 // The next node at the path may have the same version.
                 None => *self.synced_in_time("compare and set").await?.stat(),
             };
-            // A later value is known, so the expected one is replaced.
+            // A later value is known, so the expected one is outdated.
             if known.mzxid > stat.mzxid {
                 return Ok(false);
             }
@@ -258,10 +257,10 @@ impl<T: Send + Sync + 'static> SharedValue<T> {
         }
     }
 
-    /// Replaces the value by what `change` makes of it, and returns the new one; `None` if `change` returns `None`.
-    /// No other write is lost between: if another client's write comes first, the value is read again, and `change` is
-    /// called again, until it succeeds. Before `None` is returned, `change` has seen what the ensemble had during the
-    /// call.
+    /// Replaces the value with what `change` returns for it, and returns the new one; `None` if `change` returns
+    /// `None`. No other write is overwritten unseen: if another client's write comes first, the value is read again and
+    /// `change` is called again, until it succeeds. Before this returns `None`, `change` has seen a value that the
+    /// ensemble had during the call.
     ///
     /// # Errors
     /// As [`compare_and_set`](Self::compare_and_set), and [`Error::Undecodable`].
@@ -275,11 +274,11 @@ impl<T: Send + Sync + 'static> SharedValue<T> {
         // A loop over calls that fail at once must let other tasks run too.
         tokio::task::coop::consume_budget().await;
         let core = self.inner.client.core();
-        let mut delays = Backoff::new(AFTER_REFUSAL);
+        let mut delays = Backoff::new(AFTER_CONFLICT);
         let mut known = self.get().ok();
         loop {
             let began = core.clock.now();
-            // Only what the ensemble has now may decide that nothing is written.
+            // Only a current value may decide that nothing is written.
             let is_synced = known.is_none();
             let before = match known.take() {
                 Some(before) => before,
@@ -298,10 +297,10 @@ impl<T: Send + Sync + 'static> SharedValue<T> {
         }
     }
 
-    /// Returns the error because of which the latest attempt to read the node failed, so that [`get`](Self::get) may be
-    /// old; `None` once an attempt has succeeded. Only what concerns the copy counts, for example that the root which
-    /// the connect string names was deleted. The state of the node is what `get` returns, and losses of the connection
-    /// are a matter of the client: see [`Client::connection_state`].
+    /// Returns the error of the latest attempt to read the node, if it failed, so that [`get`](Self::get) may be
+    /// outdated; `None` once an attempt has succeeded. Only errors of the copy count, for example that the root which
+    /// the connect string names was deleted. `get` returns the state of the node, and
+    /// [`Client::connection_state`] the losses of the connection.
     pub fn last_error(&self) -> Option<Error> {
         self.inner.copy.last_error().map(|error| Error::cache(&self.inner.path, error))
     }
@@ -323,18 +322,18 @@ impl<T: Send + Sync + 'static> SharedValue<T> {
         synced
     }
 
-    /// Returns the node: as it was copied, or as this handle has written it since.
+    /// Returns the node as the copy has it, or as this handle has written it since.
     fn node(&self) -> Option<Node<T>> {
         let Inner { client, copy, written, .. } = &*self.inner;
         let mut written = written.lock();
-        // Read under the lock: a copy that was read before another call has found a write in it may be older.
+        // Read under the lock: a snapshot taken earlier may be older than the write that another call has just removed.
         let snapshot = copy.snapshot();
         let copied = snapshot.root();
         if let Some(Written { node, at }) = &*written {
             let latest = copied.map_or(snapshot.zxid(), |copied| copied.stat().mzxid);
             let is_copied = latest >= node.stat().mzxid;
             let elapsed = client.core().clock.now().since(*at);
-            // Whether the node was deleted since, or was not there yet, is a matter of when.
+            // If the copy has no node, only the time shows whether it was deleted since or did not exist yet.
             if !is_copied && elapsed <= snapshot.age() {
                 return Some(node.clone());
             }

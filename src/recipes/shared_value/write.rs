@@ -1,4 +1,4 @@
-//! One write of the node, and what became of it.
+//! One write of the node, and its outcome.
 
 use std::sync::Arc;
 
@@ -24,14 +24,14 @@ pub(super) struct Write<'a> {
     pub(super) is_conditional: bool,
 }
 
-/// What became of a write whose answer was lost, and the node now.
+/// The outcome of a write whose answer was lost, and the node now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fate {
     /// It was not carried out, and never will be.
     NotCarriedOut(Stat),
-    /// Nor was it here: another client's write came first.
+    /// It was not carried out, because another client's write came first.
     Overtaken(Stat),
-    /// The node has what was to be written, by this write or by another client's of the same data.
+    /// The node has the new data, from this write or from another client's write of the same data.
     Same(Stat),
     /// It may have been carried out.
     Unknown,
@@ -59,19 +59,19 @@ impl Write<'_> {
                     Fate::Overtaken(_) if self.is_conditional => return Ok(None),
                     Fate::Same(now) => return self.same(now),
                     Fate::Unknown => return Err(Error::client(self.path, write_failed(self.doing, self.path, error))),
-                    // It was answered, and the answer to another one would be the same.
-                    _ if !error.is_passing() => return Err(self.failed(error)),
+                    // It was answered, and a retry would get the same answer.
+                    _ if !error.is_transient() => return Err(self.failed(error)),
                     Fate::NotCarriedOut(now) | Fate::Overtaken(now) => before = Some(now),
                 },
                 // It was not sent, or not processed.
-                error if error.is_passing() => session.loss_known(connection).await,
+                error if error.is_transient() => session.wait_for_disconnect(connection).await,
                 error => return Err(self.failed(error)),
             }
             self.check_time(began)?;
         }
     }
 
-    /// Ends a write that was not carried out so far, after the connection timeout: it may be what cuts the connection.
+    /// Fails after the connection timeout if the write has not been carried out: it may itself cut the connection.
     fn check_time(&self, began: Instant) -> Result<(), Error> {
         let within = self.core.config.connection_timeout;
         if self.core.clock.now().since(began) < within {
@@ -81,9 +81,9 @@ impl Write<'_> {
         Err(Error::client(self.path, client::Error::at(ErrorKind::ConnectionLoss, self.doing, self.path, why)))
     }
 
-    /// Returns what is to be said if the node has the data of this write, and the answer was lost. For an unconditional
-    /// write it does not matter who wrote it. Of a conditional one it does: two clients that both count on having
-    /// replaced the same value would overlook each other.
+    /// Returns the result if the node has the data of this write, and the answer was lost. For an unconditional write
+    /// it does not matter who wrote the data. For a conditional one it does: otherwise two clients could both assume
+    /// that they replaced the same value.
     fn same(&self, now: Stat) -> Result<Option<Stat>, Error> {
         if self.is_conditional {
             return Err(Error::SameValue { path: Arc::clone(self.path), version: now.version });
@@ -91,7 +91,7 @@ impl Write<'_> {
         Ok(Some(now))
     }
 
-    /// Returns the stat that a write was answered with. Fails if the node was deleted and created again since it was
+    /// Returns the stat from the answer to the write. Fails if the node was deleted and created again since it was
     /// read.
     fn written(&self, stat: Stat) -> Result<Option<Stat>, Error> {
         match self.before.filter(|before| self.is_conditional && before.czxid != stat.czxid) {
@@ -104,17 +104,17 @@ impl Write<'_> {
         Error::client(self.path, client::Error::from_engine(self.doing, self.path, error))
     }
 
-    /// Finds out what became of a write whose answer was lost. Once a read of the same session is answered after a
-    /// sync, nothing that the session has sent before can be carried out any more.
+    /// Finds out the outcome of a write whose answer was lost. Once a read of the same session is answered after a
+    /// sync, nothing that the session sent before can be carried out any more.
     async fn settle(&self, session: &Arc<Session>, full: &str, before: Option<Stat>) -> Fate {
-        let read = session.retry_while_passing(|| session.get_data_synced(full)).await;
+        let read = session.retry_while_transient(|| session.get_data_synced(full)).await;
         let Ok((data, now)) = read else { return Fate::Unknown };
         fate(before.as_ref(), &now, data == self.bytes, self.is_conditional)
     }
 }
 
-/// Returns what became of a write that was handed over when the node was as `before`, or newer. The version counts the
-/// writes since then.
+/// Returns the outcome of a write that was handed over when the node was as in `before`, or newer. The version counts
+/// the writes since then.
 fn fate(before: Option<&Stat>, now: &Stat, is_same: bool, is_conditional: bool) -> Fate {
     let before = before.filter(|before| before.czxid == now.czxid);
     match before.map(|before| now.version.wrapping_sub(before.version)) {

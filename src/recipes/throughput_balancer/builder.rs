@@ -19,7 +19,6 @@ use crate::client::{self, Client};
 use crate::engine;
 use crate::layout::throughput_balancer::Paths;
 use crate::leader_latch::{LatchStatus, LeaderLatch};
-#[cfg(feature = "limiter")]
 use crate::limiter::ShareLimiter;
 use crate::metrics::{Label, table};
 
@@ -28,8 +27,7 @@ const MOST_ID_BYTES: usize = 256;
 
 /// The options of a member of a balancer; see [`ThroughputBalancer::builder`].
 ///
-/// For the options that concern the whole cluster (allocation, debounce), those of the leader apply. Give all
-/// candidates the same.
+/// Allocation and debounce concern the whole cluster: the leader's settings apply. Give all candidates the same ones.
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -61,7 +59,6 @@ pub struct ThroughputBalancerBuilder {
     label: Option<String>,
     on_suspended: OnSuspended,
     candidate: bool,
-    #[cfg(feature = "limiter")]
     limiter: Option<ShareLimiter>,
     options: Options,
 }
@@ -77,7 +74,6 @@ impl ThroughputBalancerBuilder {
             label: None,
             on_suspended: OnSuspended::default(),
             candidate: true,
-            #[cfg(feature = "limiter")]
             limiter: None,
             options: Options::default(),
         }
@@ -115,7 +111,7 @@ impl ThroughputBalancerBuilder {
         self
     }
 
-    /// Sets what this member applies when the connection is in doubt or its lease is over. Default
+    /// Sets what this member applies when the connection is in doubt or the lease is over. Default
     /// [`OnSuspended::Zero`].
     pub fn on_suspended(mut self, policy: OnSuspended) -> Self {
         self.on_suspended = policy;
@@ -124,7 +120,7 @@ impl ThroughputBalancerBuilder {
 
     /// Sets whether this member may lead. Default `true`.
     ///
-    /// Each candidate that joins lists all candidates, so with thousands of members, let some dozens be candidates.
+    /// Each candidate that joins lists all candidates, so with thousands of members, let a few dozen be candidates.
     /// While there is no candidate, no share changes, even if the maximum is lowered.
     pub fn candidate(mut self, candidate: bool) -> Self {
         self.candidate = candidate;
@@ -166,7 +162,6 @@ impl ThroughputBalancerBuilder {
     /// # Ok(())
     /// # }
     /// ```
-    #[cfg(feature = "limiter")]
     pub fn limiter(mut self, limiter: &ShareLimiter) -> Self {
         self.limiter = Some(limiter.clone());
         self
@@ -191,7 +186,8 @@ impl ThroughputBalancerBuilder {
     /// Becomes a member: takes part in the election, if it is a [candidate](Self::candidate), and registers.
     ///
     /// Returns when both are done. The first share comes soon after, if there is a maximum. If the client was idle for
-    /// longer than its session timeout, it takes two more seconds, because the session has to be proven first.
+    /// longer than its session timeout, the share can take one [tick](crate::ClientBuilder::tick_time) longer, because
+    /// the servers have to confirm the session first.
     /// Without a maximum no share changes, and the leader reports why
     /// ([`Event::MaximumInvalid`](super::Event::MaximumInvalid)). A member without a share reports that it has none
     /// ([`Event::Undecided`](super::Event::Undecided)).
@@ -208,10 +204,7 @@ impl ThroughputBalancerBuilder {
     pub async fn join(self) -> Result<ThroughputBalancer, Error> {
         let paths = Arc::new(self.validate()?);
         // From here on, the limiter grants only what this member applies.
-        #[cfg(feature = "limiter")]
         let limited = Limited::new(self.limiter.as_ref()).map_err(|error| of_limiter(&self.base, error))?;
-        #[cfg(not(feature = "limiter"))]
-        let limited = Limited::default();
         let core = Arc::clone(self.client.core());
         let labels = [Label::Path(&self.base), Label::Text(self.label.as_deref().unwrap_or_default())];
         let measured = core.meter().level(&table::BALANCER_SHARE, &labels);
@@ -311,7 +304,7 @@ impl Registrar {
     async fn prepare(&self) -> Result<(), client::Error> {
         loop {
             let session = self.core.connected_session().await?;
-            match session.retry_while_passing(|| self.directories(&session)).await {
+            match session.retry_while_transient(|| self.directories(&session)).await {
                 // Continue with the next session.
                 Err(engine::Error::SessionEnded) => {}
                 made => return made.map_err(|error| client::Error::from_engine("join", &self.paths.base, error)),
@@ -338,7 +331,6 @@ async fn wait_until_entered(base: &str, latch: &LeaderLatch) -> Result<(), Error
     }
 }
 
-#[cfg(feature = "limiter")]
 fn of_limiter(base: &str, error: crate::limiter::Error) -> Error {
     let why = match error {
         crate::limiter::Error::Driven => {

@@ -1,4 +1,4 @@
-//! The events of a balancer: what happens without a call that would return it.
+//! The events of a balancer: they report what no call returns.
 
 use std::fmt;
 use std::pin::Pin;
@@ -153,7 +153,7 @@ impl fmt::Display for Event {
             }
             Event::NotDivided { error } => write!(f, "the maximum was not divided: {error}"),
             Event::Shortfall { shortfall } => write!(f, "shortfall: {shortfall}"),
-            Event::WithoutShare { maximum, members } => write!(f, "without a share of {maximum}, members: {members}"),
+            Event::WithoutShare { maximum, members } => write!(f, "members without a share of {maximum}: {members}"),
             Event::MemberIgnored { member, held, why } => match held {
                 &u64::MAX => write!(f, "{member} is ignored, and may be applying any throughput: {why}"),
                 held => write!(f, "{member} is ignored, and may be applying {held}: {why}"),
@@ -176,7 +176,7 @@ pub(super) struct Publisher {
     core: Arc<Core>,
     path: Arc<str>,
     events: Broadcaster<Event>,
-    /// The event that reports the invalid maximum, while it is invalid: for later subscribers.
+    /// For later subscribers: the event that reports the invalid maximum, while it is invalid.
     invalid: Arc<Mutex<Option<Event>>>,
 }
 
@@ -207,7 +207,7 @@ impl Publisher {
             Event::Failed { error } => self.core.report(client::Error::new(error.kind(), error.to_string())),
             event => log(&self.path, event),
         }
-        self.events.tell(event);
+        self.events.send(event);
     }
 
     /// Returns all events from now on, until the task of the member has ended.

@@ -1,14 +1,14 @@
 //! Listeners of a member's share.
 
 use super::share::Share;
-use crate::client::listener::Hearer;
+use crate::client::listener::Deliver;
 use crate::util::boxed::boxed_listener;
 
 /// Receives each share, one after the other, on a task of its own.
 ///
 /// Closures `Fn(Share) -> Future` are listeners. A lowered share is acknowledged when the call has returned.
 pub trait ShareListener: Send + Sync + 'static {
-    /// Handles a change of the share, or of what it rests on. Call [`Share::throughput`] at each use of its value.
+    /// Handles a change of the share, or of what backs it. Call [`Share::throughput`] at each use of its value.
     fn share_changed(&self, share: Share) -> impl Future<Output = ()> + Send;
 }
 
@@ -53,8 +53,8 @@ boxed_listener! {
 
 pub(super) struct Follower<L>(pub(super) L);
 
-impl<L: ShareListener> Hearer<Share> for Follower<L> {
-    fn hear(&self, share: Share) -> impl Future<Output = ()> + Send {
+impl<L: ShareListener> Deliver<Share> for Follower<L> {
+    fn deliver(&self, share: Share) -> impl Future<Output = ()> + Send {
         self.0.share_changed(share)
     }
 }

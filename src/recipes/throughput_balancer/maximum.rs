@@ -54,9 +54,9 @@ pub(super) fn parse(data: &[u8]) -> Result<u64, String> {
 ///
 /// # Errors
 /// [`Error::Client`]: with [`ErrorKind::InvalidPath`] for a malformed path, with [`ErrorKind::OutcomeUnknown`] if no
-/// answer came and another maximum has been set since, with [`ErrorKind::ConnectionLoss`] if there is no connection in
-/// time. [`Error::InvalidOption`] above [`MAX_THROUGHPUT`]. If there are members, creating the maximum also needs
-/// permission to write `<base>/epoch`.
+/// answer came and no later read shows that the maximum was set, with [`ErrorKind::ConnectionLoss`] if there is no
+/// connection in time. [`Error::InvalidOption`] above [`MAX_THROUGHPUT`]. If there are members, creating the maximum
+/// also needs permission to write `<base>/epoch`.
 ///
 /// # Cancel safety
 /// Once polled, the write is carried out in the background, even if the future is dropped.
@@ -164,17 +164,17 @@ async fn write(core: &Arc<Core>, paths: &Paths, maximum: u64) -> Result<(), clie
         };
         match outcome {
             Ok(()) => return Ok(()),
-            // Another program wrote first: ours is written after it.
+            // Another program wrote first: write ours after it.
             Err(engine::Error::BadVersion | engine::Error::NoNode | engine::Error::NodeExists) => lost_at = None,
-            Err(error) if error.is_passing() => {
+            Err(error) if error.is_transient() => {
                 if error.leaves_outcome_unknown() {
                     lost_at = sent_at.or(lost_at);
                 }
-                // Without a limit: only a read can show whether the write was carried out.
-                let _ = session.connected_after_loss(connection).await;
+                // Waits without a limit: only a read can show whether the write was carried out.
+                let _ = session.wait_to_reconnect(connection).await;
             }
             Err(error) if lost_at.is_some() => {
-                return Err(client::Error::from_engine(DOING, at, error).in_doubt(MAYBE_DONE));
+                return Err(client::Error::from_engine(DOING, at, error).outcome_unknown(MAYBE_DONE));
             }
             Err(error) if sent_at.is_some() => return Err(write_failed(DOING, at, error)),
             // Nothing was written: a read failed, or the nodes above could not be created.

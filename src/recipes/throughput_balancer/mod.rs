@@ -62,15 +62,15 @@
 //! 3. Written at each take-over and when the maximum is created.
 //!
 //! A member is a pair of nodes that are created and deleted together. A program in any language can register as
-//! follows. It writes the node `client` and takes the returned version, less one, as its number (ten digits). In one
+//! follows. It writes the node `client` and takes the returned version minus one as its number (ten digits). In one
 //! transaction it creates its record, at least `{"throughput":0}`, and its acknowledgement `~0.0`, both ephemeral. It
 //! watches its record and applies the `throughput` there. If that is below the `ceiling`, it then moves its
 //! acknowledgement to `~<epoch>.<sequence>` of the record, again in one transaction.
 //!
 //! The balancer does not repair nodes that were changed by hand. It ignores a node that does not belong to a pair with
 //! a readable record, and [`Event::MemberIgnored`] names it. If a session owns the node, no other member gets what that
-//! session may be applying until it is over. Restart the member. If you delete the rest of its pair, *both* nodes were
-//! deleted by hand: see the [exceptions](#never-more-than-the-maximum).
+//! session may be applying until the session is over. Restart the member. If you delete the rest of its pair, *both*
+//! nodes were deleted by hand: see the [exceptions](#never-more-than-the-maximum).
 //!
 //! # When a share changes
 //!
@@ -94,20 +94,17 @@
 //!   reused.
 //! * A record is edited to a smaller share before a leader takes over.
 //! * A record is deleted and created again, or an acknowledgement is created, under the name of a live member.
-//! * The maximum is deleted and then created by other means than [`set_max_throughput`]: one raise may come late.
+//! * The maximum is deleted, then created without [`set_max_throughput`]: one raise within the old maximum may follow.
 //! * The maximum is lowered while there is no candidate.
 //! * An administrator ends the session of a member: the member uses its share until the notification reaches it.
 //! * A virtual machine is paused or restored from a snapshot.
 //! * A process keeps the number and does not call [`Share::throughput`] again.
 //!
-//! A share has no fence.
+//! A share has no fencing token.
 //!
 //! A lowered share counts as applied when it is published, because [`Share::throughput`] compares with the newest share
 //! at each call. If there are [listeners](ThroughputBalancer::on_share), it counts as applied when each of them has
-//! returned. A
-#![cfg_attr(feature = "limiter", doc = "[limiter](ThroughputBalancerBuilder::limiter)")]
-#![cfg_attr(not(feature = "limiter"), doc = "limiter (feature `limiter`)")]
-//! follows before any listener is called.
+//! returned. A [limiter](ThroughputBalancerBuilder::limiter) follows before any listener is called.
 //!
 //! # When things fail
 //!
@@ -132,9 +129,9 @@
     read finds its node. |"]
 #![doc = "| The reply to a leader's write is lost | The leader takes over again and reads everything before it \
     writes. From then on, servers refuse its earlier requests. |"]
-//! | Records together larger than the servers read | The leader writes fewer at once. |
-#![doc = "| The process is stopped for longer than T | As soon as it resumes, the share is as when suspended, also \
-    for an attached limiter. A leader's write is refused. |"]
+//! | A request with many records is too large for the servers | The leader writes fewer at once. |
+#![doc = "| The process is stopped for longer than T | As soon as it resumes, the share is what [`OnSuspended`] \
+    says, and so is the rate of an attached limiter. A leader's write is refused. |"]
 //!
 //! # Units
 //!
@@ -147,10 +144,9 @@
 //! others get the share as soon as the debounce is over. A task that still waits for a permit of the limiter keeps
 //! waiting until the limiter has another rate; `ShareLimiter::close` ends such waits with an error. If a process drops
 //! the member and exits before its runtime has deleted the nodes, the others do not get the share until its session is
-//! over: a minute, with the default [session timeout](crate::ClientBuilder::session_timeout).
+//! over: 40 s, with the default [session timeout](crate::ClientBuilder::session_timeout).
 //!
-#![cfg_attr(feature = "limiter", doc = "```no_run")]
-#![cfg_attr(not(feature = "limiter"), doc = "```ignore")]
+//! ```no_run
 //! use zookeeper_recipes::Client;
 //! use zookeeper_recipes::limiter::ShareLimiter;
 //! use zookeeper_recipes::throughput_balancer::ThroughputBalancer;
@@ -218,7 +214,7 @@ use self::member::registration::Registrar;
 pub use self::members::{MemberInfo, members};
 pub use self::record::MAX_THROUGHPUT;
 pub use self::share::{OnSuspended, Share, Shares};
-use crate::client::listener::tell;
+use crate::client::listener::spawn_listener;
 use crate::client::task::Task;
 use crate::client::{Client, ListenerHandle};
 use crate::leader_latch::LeaderLatch;
@@ -279,7 +275,7 @@ pub struct ThroughputBalancer {
 }
 
 impl ThroughputBalancer {
-    /// Returns the options of a member of the balancer at `base`.
+    /// Returns a builder for a member of the balancer at `base`.
     pub fn builder(client: &Client, base: impl Into<String>) -> ThroughputBalancerBuilder {
         ThroughputBalancerBuilder::new(client, base.into())
     }
@@ -318,7 +314,7 @@ impl ThroughputBalancer {
 
     /// Calls `listener` with the current share, then with every change, on a task of its own.
     ///
-    /// It is also called if the number stays the same and only what it rests on changes, for example the session. A
+    /// It is also called if the number stays the same and only what backs it changes, for example the session. A
     /// lowered share is acknowledged when the call has returned; if a call hangs, the acknowledgement never comes. A
     /// listener that panics is reported and removed.
     ///
@@ -334,7 +330,7 @@ impl ThroughputBalancer {
     /// # }
     /// ```
     pub fn on_share(&self, listener: impl ShareListener) -> ListenerHandle {
-        tell(self.client.core(), "share listener", self.channel.followed(), listener::Follower(listener))
+        spawn_listener(self.client.core(), "share listener", self.channel.followed(), listener::Follower(listener))
     }
 
     /// Returns whether this member leads at this instant. Compares the clock at each call.
@@ -357,7 +353,7 @@ impl ThroughputBalancer {
     /// let mut events = member.events();
     /// while let Some(event) = events.next().await {
     ///     if let Event::Unacked { member, held } = &event {
-    ///         eprintln!("{member} does not follow and holds {held}");
+    ///         eprintln!("{member} has not acknowledged and holds {held}");
     ///     }
     /// }
     /// # }
@@ -402,12 +398,12 @@ impl ThroughputBalancer {
 
     /// Leaves the balancer.
     ///
-    /// The share drops to zero. When the listeners have applied that, at the latest after a session timeout, the member
-    /// deletes its nodes and leaves the election. This returns when the server has done that or the session is over.
-    /// Leaving twice is allowed.
+    /// The share drops to zero. Once the listeners have applied that, or after a session timeout, the member deletes
+    /// its nodes and leaves the election. This returns when the server has done that or the session is over. Leaving
+    /// twice is allowed.
     ///
     /// # Cancel safety
-    /// Once polled, it is carried out in the background even if the future is dropped.
+    /// Once polled, the member leaves in the background even if the future is dropped.
     pub async fn leave(&self) {
         self.channel.leave();
         self.stop.send_replace(true);

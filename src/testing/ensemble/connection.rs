@@ -1,4 +1,4 @@
-//! One connection between a client and a server: a line of messages each way, and what a cut does to them.
+//! One connection between a client and a server: a queue of messages in each direction, and what a cut does to them.
 
 use std::collections::VecDeque;
 use std::io;
@@ -16,12 +16,12 @@ use super::wire::{Header, Incoming, Message, Operation, Outcome, Request};
 use super::{ConnId, Millis};
 use crate::protocol::OpCode;
 
-/// While a client has so many bytes of answers to read, no more of its requests are read.
+/// While a client has this many unread bytes of answers, no more of its requests are read.
 const THROTTLE_BYTES: usize = 1 << 20;
-/// The bytes of a frame that hold its length.
+/// The number of bytes that hold the length of a frame.
 const PREFIX: usize = 4;
 
-/// A request that the server has taken in. Answers leave in this order.
+/// A request that the server has accepted. Answers are sent in the order of the slots.
 #[derive(Debug)]
 pub(crate) struct Slot {
     pub(crate) ticket: u64,
@@ -53,35 +53,35 @@ pub(crate) struct Conn {
     pub(crate) replica: usize,
     /// The address of the client.
     pub(crate) peer: SocketAddr,
-    /// Whom its requests are from.
+    /// Who sends its requests.
     pub(crate) identity: Arc<Identity>,
     /// When it was accepted.
     pub(crate) since: Millis,
-    /// Requests.
+    /// How many requests the server has read.
     pub(crate) received: u64,
-    /// Answers and events.
+    /// How many answers and events the server has sent.
     pub(crate) sent: u64,
-    /// The client's end.
+    /// What has arrived at the client's end.
     pub(crate) inbox: Arc<Inbox>,
-    /// What the client has written of a frame that is not whole yet.
+    /// The bytes of a frame that the client has not written completely.
     begun: BytesMut,
     /// Whether the client has written a whole first frame.
     is_greeted: bool,
-    /// The client has written what is no frame: what it writes now counts no more.
+    /// Whether the client has written an invalid frame or a four-letter word. Later bytes are ignored.
     is_spoilt: bool,
     /// 0 until the server has accepted it.
     pub(crate) session: i64,
-    /// The session that the client asks for.
+    /// The session that the client requests.
     pub(crate) asked: i64,
-    /// The session that the client knows it by; 0 before the welcome has arrived, and after the goodbye.
-    pub(crate) welcomed: i64,
-    /// The session timeout that its server has granted on it.
+    /// The session as the client knows it; 0 until the connect response has arrived, and after the close.
+    pub(crate) known_as: i64,
+    /// The session timeout that the server has granted on this connection.
     pub(crate) timeout: Millis,
-    /// The server's end.
+    /// Whether the server's end is open.
     pub(crate) open: bool,
-    /// The client's end is closed: nothing reaches it.
+    /// Whether the client's end is closed, so that nothing reaches it.
     pub(crate) deaf: bool,
-    /// After a cut: how many of the requests under way still arrive.
+    /// After a cut: how many of the requests in flight still arrive.
     survivors: Option<usize>,
     under_way: usize,
     last_up: Millis,
@@ -91,7 +91,7 @@ pub(crate) struct Conn {
     /// The bytes of the messages on their way to the client.
     pub(crate) due: usize,
     pub(crate) slots: VecDeque<Slot>,
-    /// What the client has asked for before it was welcomed.
+    /// The requests that the client sent before the connect response.
     pub(crate) early: Vec<Incoming>,
 }
 
@@ -111,7 +111,7 @@ impl Conn {
             is_spoilt: false,
             session: 0,
             asked: 0,
-            welcomed: 0,
+            known_as: 0,
             timeout: 0,
             open: true,
             deaf: false,
@@ -127,19 +127,19 @@ impl Conn {
         }
     }
 
-    /// Returns whether the client asks with a word, and wants no session.
+    /// Returns whether the client sent a four-letter word instead of opening a session.
     pub(crate) fn is_asked(&self) -> bool {
         self.is_spoilt && !self.is_greeted
     }
 
-    /// Takes bytes of the client in.
+    /// Accepts bytes from the client.
     pub(crate) fn write(&mut self, bytes: &[u8]) {
         if !self.is_spoilt {
             self.begun.extend_from_slice(bytes);
         }
     }
 
-    /// Returns the next request that the client has written as a whole. A server reads none that is longer than `most`.
+    /// Returns the next request that the client has written completely. One longer than `most` bytes is garbage.
     pub(crate) fn next(&mut self, most: usize) -> Option<Incoming> {
         let prefix = *self.begun.first_chunk::<PREFIX>()?;
         if !self.is_greeted && prefix.iter().all(u8::is_ascii_lowercase) {
@@ -173,32 +173,32 @@ impl Conn {
         self.due + self.inbox.unread()
     }
 
-    /// Whether the client asks faster than it reads, or than it is answered: no more than `most` requests are to be
-    /// unanswered.
+    /// Returns whether the client sends requests faster than they are answered, so that more than `most` are
+    /// unanswered, or faster than it reads the answers.
     pub(crate) fn is_throttled(&self, most: usize) -> bool {
         self.unanswered() > most || self.unread() > THROTTLE_BYTES
     }
 
-    /// Whether the client waits for an answer, or for the bytes of one.
+    /// Returns whether the client waits for an answer, or for the bytes of one.
     pub(crate) fn has_pending_answers(&self) -> bool {
         self.unanswered() + self.unread() > 0
     }
 
-    /// The next request arrives no earlier than those before it; when.
+    /// Returns when the next request arrives: no earlier than those before it.
     pub(crate) fn go_up(&mut self, arrival: Millis) -> Millis {
         self.under_way += 1;
         self.last_up = self.last_up.max(arrival);
         self.last_up
     }
 
-    /// As [`go_up`](Self::go_up), for a message to the client.
+    /// Returns when the next message to the client arrives: no earlier than those before it.
     pub(crate) fn go_down(&mut self, arrival: Millis) -> Millis {
         self.sent += 1;
         self.last_down = self.last_down.max(arrival);
         self.last_down
     }
 
-    /// Of the requests under way only some still arrive.
+    /// Cuts the direction to the server: only some of the requests in flight still arrive.
     pub(crate) fn cut_up(&mut self, random: &mut Rng) {
         self.survivors = Some(random.usize(..self.under_way + 1));
     }
@@ -207,12 +207,12 @@ impl Conn {
         self.survivors.is_some()
     }
 
-    /// What a black hole has held, in each direction.
+    /// Takes the messages that a black hole has held, in each direction.
     pub(crate) fn take_held(&mut self) -> (Vec<Incoming>, Vec<Message>) {
         (std::mem::take(&mut self.held_up), std::mem::take(&mut self.held_down))
     }
 
-    /// Whether a request that arrives now was read by the server.
+    /// Records that a request has arrived. Returns whether the server reads it.
     pub(crate) fn admit(&mut self) -> bool {
         self.under_way = self.under_way.saturating_sub(1);
         let is_read = match &mut self.survivors {
@@ -228,7 +228,7 @@ impl Conn {
     }
 }
 
-/// What comes without a frame.
+/// Wraps a request that has no frame.
 pub(crate) fn unframed(request: Request) -> Incoming {
     let header = Header { xid: 0, op: OpCode::Notification, steps: Vec::new(), path: String::new() };
     Incoming { header, request }

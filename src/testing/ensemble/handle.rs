@@ -1,4 +1,4 @@
-//! The handle on an ensemble in memory, and the task that lets its events happen.
+//! The handle to an ensemble in memory, and the task that runs its events.
 
 use std::fmt;
 use std::io;
@@ -17,7 +17,7 @@ use super::{ConnId, Options};
 use crate::engine::{Connector, Endpoint, Stream};
 use crate::util::wait::sleep_until_opt;
 
-/// Ends all connections when the driver ends before they do, with its runtime: nothing will be answered any more.
+/// Ends all connections when the driver ends with its runtime, because nothing will answer them any more.
 struct Over(Weak<Shared>);
 
 impl Drop for Over {
@@ -44,7 +44,7 @@ async fn drive(shared: Weak<Shared>, drops: Arc<Drops>) {
     }
 }
 
-/// An ensemble in memory. Clones are handles on the same one; it ends with the last handle and session.
+/// An ensemble in memory. Clones are handles to the same one; it ends with the last handle and session.
 #[derive(Clone)]
 pub(crate) struct MemoryEnsemble {
     shared: Arc<Shared>,
@@ -57,7 +57,7 @@ impl fmt::Debug for MemoryEnsemble {
 }
 
 impl MemoryEnsemble {
-    /// Starts an ensemble. `spawn` runs its driver, on the runtime whose clock it shall use.
+    /// Starts an ensemble. `spawn` must run its driver on the runtime whose clock the ensemble uses.
     pub(crate) fn start_with(options: Options, spawn: impl FnOnce(BoxFuture<'static, ()>)) -> Self {
         let shared = Arc::new(Shared::new(options));
         spawn(Box::pin(drive(Arc::downgrade(&shared), shared.drops())));
@@ -68,32 +68,32 @@ impl MemoryEnsemble {
         self.shared.with(act)
     }
 
-    /// The way of one client to the servers. Levers that take a group mean all of its connections.
+    /// Returns the connector of one client. Levers that take a group affect all of its connections.
     pub(crate) fn network(&self, group: u32) -> Arc<dyn Connector> {
         let shared = Arc::clone(&self.shared);
         Arc::new(Network { shared, group })
     }
 
-    /// A connection of a client that is not in this process, of a group from [`OUTSIDE`] on; none while connections are
-    /// refused.
+    /// Opens a connection for a client outside this process, of a group from [`OUTSIDE`] on. Returns `None` while
+    /// connections are refused.
     pub(crate) fn accept(&self, group: u32, server: usize, peer: SocketAddr) -> Option<(ReadHalf, WriteHalf)> {
         let (conn, inbox) = self.shared.with(|world| world.accept(group, server, peer))?;
         Some(socket::halves(Arc::clone(&self.shared), conn, inbox))
     }
 
-    /// The connect string of the servers.
+    /// Returns the connect string of the servers.
     pub(crate) fn connect_string(&self) -> String {
         let hosts: Vec<String> = (0..self.servers()).map(|server| format!("{HOST}{server}")).collect();
         hosts.join(",")
     }
 }
 
-/// The first group of clients that are not in this process. Those of clients here are below.
+/// The first group of clients outside this process. Clients in this process have smaller numbers.
 pub(crate) const OUTSIDE: u32 = 1 << 31;
-/// The names of the servers, before their numbers.
+/// The names of the servers without their numbers.
 const HOST: &str = "memory-";
 
-/// Connections to the servers, which take as long as messages do.
+/// Connects one client to the servers. This takes as long as a message does.
 struct Network {
     shared: Arc<Shared>,
     group: u32,
@@ -105,7 +105,7 @@ impl fmt::Debug for Network {
     }
 }
 
-/// A connection that the client waits for. One that stands when it is given up is closed.
+/// A connection that the client waits for. It is closed if the client stops waiting.
 struct Dialling {
     shared: Arc<Shared>,
     stands: oneshot::Receiver<io::Result<ConnId>>,
@@ -128,7 +128,7 @@ impl Connector for Network {
             let (connected, stands) = oneshot::channel();
             let mut dialling = Dialling { shared: Arc::clone(&shared), stands };
             shared.with(|world| world.dial(Dial { group, server, connected }));
-            let ended = |_| io::Error::other("the ensemble in memory has ended, with the runtime it was started on");
+            let ended = |_| io::Error::other("the ensemble in memory has ended with its runtime");
             let conn = (&mut dialling.stands).await.map_err(ended)??;
             let inbox = shared.with(|world| world.conns.get(&conn).map(|conn| Arc::clone(&conn.inbox)));
             let inbox = inbox.ok_or(io::ErrorKind::ConnectionReset)?;

@@ -1,4 +1,4 @@
-//! A look at the ensemble from outside, without a session: at what is committed, whatever the replicas lag.
+//! Reads the committed state of the ensemble from outside, without a session, regardless of how far the replicas lag.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ pub struct SessionInfo {
 }
 
 impl MemoryEnsemble {
-    /// The names of the children in order; none if there is no such node.
+    /// Returns the names of the children in order; none if there is no such node.
     pub(crate) fn children(&self, path: &str) -> Vec<String> {
         self.with(|world| match world.leader.tree.get(path) {
             Some(node) => node.children.iter().map(|name| name.to_string()).collect(),
@@ -33,7 +33,7 @@ impl MemoryEnsemble {
         })
     }
 
-    /// The paths of all nodes but the root, in order.
+    /// Returns the paths of all nodes except the root, in order.
     pub(crate) fn paths(&self) -> Vec<String> {
         self.with(|world| {
             let below_root = world.leader.tree.paths().filter(|path| path.len() > 1);
@@ -49,23 +49,23 @@ impl MemoryEnsemble {
         self.with(|world| world.leader.tree.get(path).map(super::tree::Node::stat))
     }
 
-    /// From now on every version of the node is kept.
+    /// Starts keeping every version of the node.
     pub(crate) fn keep_versions(&self, path: &str) {
         self.with(|world| world.leader.kept = Some((path.into(), Vec::new())));
     }
 
-    /// The versions since they were taken last.
+    /// Returns the versions since the last call.
     pub(crate) fn take_versions(&self) -> Vec<Version> {
         self.with(|world| world.leader.kept.as_mut().map(|(_, versions)| std::mem::take(versions)).unwrap_or_default())
     }
 
-    /// The session that owns an ephemeral node; 0 if none does.
+    /// Returns the session that owns an ephemeral node; 0 if none does.
     #[cfg(test)]
     pub(crate) fn owner(&self, path: &str) -> Option<i64> {
         self.stat(path).map(|stat| stat.ephemeral_owner)
     }
 
-    /// How many watches the servers keep; of one session or of all.
+    /// Returns how many watches the servers keep, for one session or for all.
     pub(crate) fn watches(&self, session: Option<i64>) -> usize {
         self.with(|world| {
             let conns = &world.conns;
@@ -74,11 +74,11 @@ impl MemoryEnsemble {
         })
     }
 
-    /// The sessions that have not ended, in the order of their opening.
+    /// Returns the sessions that have not ended, in the order in which they were opened.
     pub(crate) fn sessions(&self) -> Vec<SessionInfo> {
         self.with(|world| {
             let describe = |(id, session): (&i64, &super::leader::ServerSession)| {
-                let conn = world.conns.values().find(|conn| conn.welcomed == *id && !conn.deaf);
+                let conn = world.conns.values().find(|conn| conn.known_as == *id && !conn.deaf);
                 SessionInfo {
                     id: *id,
                     timeout: Duration::from_millis(session.timeout),
@@ -91,8 +91,7 @@ impl MemoryEnsemble {
         })
     }
 
-    /// Returns what happened so far, or since the last [`clear_log`](Self::clear_log). Only the newest entries are
-    /// kept.
+    /// Returns the records so far, or since the last [`clear_log`](Self::clear_log). Only the newest are kept.
     pub(crate) fn log(&self) -> Vec<Record> {
         self.with(|world| world.log.entries())
     }
@@ -101,7 +100,7 @@ impl MemoryEnsemble {
         self.with(|world| world.log.clear());
     }
 
-    /// How many requests of a kind were handed over since the start; of one group or of all.
+    /// Returns how many requests of a kind were sent since the start, by one group or by all.
     pub(crate) fn count(&self, group: Option<u32>, kind: Operation) -> u64 {
         self.with(|world| world.log.count(group, kind))
     }
@@ -110,7 +109,7 @@ impl MemoryEnsemble {
         self.with(|world| world.replicas.len())
     }
 
-    /// The last transaction that was proposed.
+    /// Returns the number of the last transaction that was proposed.
     #[cfg(test)]
     pub(crate) fn zxid(&self) -> i64 {
         self.with(|world| world.leader.zxid)

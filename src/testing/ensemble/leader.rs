@@ -1,4 +1,4 @@
-//! The leader: the committed tree, the sessions by its own clock, and the order of all transactions.
+//! The leader: the committed tree, the sessions timed by its own clock, and the order of all transactions.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -12,20 +12,20 @@ use crate::util::znode::{Acl, Stat};
 /// A session as the leader knows it.
 #[derive(Debug)]
 pub(crate) struct ServerSession {
-    /// What was granted when it was opened: a new leader, or a server that starts, knows no other.
+    /// The timeout granted when it was opened. A new leader, or a server that starts, knows only this one.
     pub(crate) first_timeout: Millis,
-    /// What its latest connection was granted.
+    /// The timeout granted on its latest connection.
     pub(crate) timeout: Millis,
     pub(crate) expires: Millis,
-    /// When that will be looked at next.
+    /// When its expiry is checked next.
     pub(crate) look: Millis,
     /// The client that opened it.
     pub(crate) group: u32,
-    /// The connection it came with last; transactions that come late by an older one are refused.
+    /// Its latest connection. Transactions that arrive late on an older one are refused.
     pub(crate) conn: ConnId,
 }
 
-/// What a node will be when all proposals are committed.
+/// The state of a node once all proposals are committed.
 #[derive(Debug, Clone)]
 pub(crate) struct Facts {
     pub(crate) version: i32,
@@ -36,14 +36,14 @@ pub(crate) struct Facts {
     pub(crate) acls: Arc<[Acl]>,
 }
 
-/// A change that is proposed and not committed yet; no facts: the node will be gone.
+/// A change that is proposed and not committed yet. Without facts, it deletes the node.
 #[derive(Debug, Clone)]
 pub(crate) struct Outstanding {
     pub(crate) zxid: Zxid,
     pub(crate) facts: Option<Facts>,
 }
 
-/// What the server of the client is to answer when it has applied the proposal.
+/// The answer that the client's server gives when it has applied the proposal.
 #[derive(Debug)]
 pub(crate) enum Verdict {
     Written,
@@ -53,7 +53,7 @@ pub(crate) enum Verdict {
         index: usize,
         code: ErrorCode,
     },
-    /// The session came with another connection later: the server closes this one.
+    /// The session has moved to another connection: the server closes this one.
     Moved,
     Synced,
     Opened {
@@ -63,7 +63,7 @@ pub(crate) enum Verdict {
     Ended,
 }
 
-/// Whose request led to a proposal.
+/// The request that led to a proposal.
 #[derive(Debug)]
 pub(crate) struct Origin {
     pub(crate) replica: usize,
@@ -72,7 +72,7 @@ pub(crate) struct Origin {
     pub(crate) verdict: Verdict,
 }
 
-/// Something that the leader tells its followers, in order. A sync has no transaction.
+/// A message from the leader to its followers, in order. A sync, or a request that is not admitted, has no transaction.
 #[derive(Debug)]
 pub(crate) struct Proposal {
     pub(crate) txn: Option<Arc<Txn>>,
@@ -82,20 +82,20 @@ pub(crate) struct Proposal {
 #[derive(Debug)]
 pub(crate) struct Leader {
     pub(crate) tree: Tree,
-    /// Of the last proposal.
+    /// The number of the last transaction that was proposed.
     pub(crate) zxid: Zxid,
     pub(crate) sessions: BTreeMap<i64, ServerSession>,
     pub(crate) outstanding: BTreeMap<Arc<str>, Outstanding>,
     pub(crate) proposals: VecDeque<Proposal>,
-    /// Nodes that deny all access, by hand.
+    /// Nodes to which the test denies all access.
     pub(crate) denied: BTreeSet<String>,
     /// Whether nodes may have a time to live.
     pub(crate) extended_types: bool,
-    /// The node whose versions are kept, and those since they were taken last.
+    /// The node whose versions are kept, and the versions since the last call.
     pub(crate) kept: Option<(Arc<str>, Vec<Version>)>,
 }
 
-/// A version of a node, as data and stat; `None` once it is deleted.
+/// A version of a node, as data and stat; `None` for a deletion.
 pub(crate) type Version = Option<(Vec<u8>, Stat)>;
 
 impl Leader {
@@ -112,8 +112,8 @@ impl Leader {
         }
     }
 
-    /// It was heard of on a connection with this timeout: it may now expire earlier than before. When to look at it, if
-    /// that is sooner than planned.
+    /// Records that a session was heard from on a connection with this timeout: it may now expire earlier than before.
+    /// Returns when to check it, if that is sooner than planned.
     pub(crate) fn touch(&mut self, session: i64, timeout: Millis, now: Millis) -> Option<Millis> {
         let session = self.sessions.get_mut(&session)?;
         session.expires = now + timeout;
@@ -122,7 +122,8 @@ impl Leader {
         sooner.then_some(session.look)
     }
 
-    /// A new leader counts the time of every session from now on; when to look at those that no event will look at.
+    /// Restarts the time of every session, as a new leader does. Returns the sessions whose expiry no scheduled event
+    /// checks, and when to check them.
     pub(crate) fn start_timers(&mut self, now: Millis) -> Vec<(Millis, i64)> {
         let start = |(id, session): (&i64, &mut ServerSession)| {
             session.expires = now + session.first_timeout;
@@ -136,7 +137,7 @@ impl Leader {
         self.sessions.iter_mut().filter_map(start).collect()
     }
 
-    /// Whether a transaction that came by `conn` may still be carried out.
+    /// Returns whether a transaction that arrived on `conn` may still be carried out.
     pub(crate) fn admits(&self, session: i64, conn: ConnId) -> Result<(), Verdict> {
         match self.sessions.get(&session) {
             None => Err(Verdict::Refused(ErrorCode::SessionExpired)),
@@ -154,7 +155,7 @@ impl Leader {
         self.proposals.push_back(Proposal { txn: Some(Arc::new(txn)), origin });
     }
 
-    /// The changes that end a session: its nodes go, also those only proposed yet.
+    /// Returns the changes that end a session: they delete its nodes, even those that are only proposed.
     pub(crate) fn end_session(&mut self, session: i64, zxid: Zxid) -> Vec<Change> {
         self.sessions.remove(&session);
         let mut owned = self.tree.ephemerals(session);
@@ -175,7 +176,7 @@ impl Leader {
         owned.into_iter().map(|path| Change::Delete { path }).collect()
     }
 
-    /// The oldest proposal becomes part of the tree.
+    /// Applies the oldest proposal to the tree.
     pub(crate) fn commit(&mut self) -> Option<Proposal> {
         let proposal = self.proposals.pop_front()?;
         if let Some(txn) = &proposal.txn {
@@ -200,8 +201,8 @@ mod tests {
         let mut leader = Leader::new(false, 0);
         let session = ServerSession { first_timeout: 10, timeout: 10, expires: 10, look: 10, group: 1, conn: 1 };
         leader.sessions.insert(1, session);
-        assert_eq!(leader.start_timers(5), [], "it will be looked at sooner than it expires");
-        assert_eq!(leader.start_timers(12), [(22, 1)], "the look of before is over");
+        assert_eq!(leader.start_timers(5), [], "a check before its expiry is already scheduled");
+        assert_eq!(leader.start_timers(12), [(22, 1)], "the earlier check is in the past");
         assert_eq!(leader.start_timers(12), []);
         assert_eq!(leader.start_timers(20), []);
     }

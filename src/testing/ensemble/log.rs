@@ -1,4 +1,4 @@
-//! What happened, for tests and traces.
+//! Records of what happened, for tests and traces.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -6,12 +6,12 @@ use super::Millis;
 use super::wire::Operation;
 use crate::engine::Event;
 
-/// How many entries are kept; older ones are only counted.
+/// The most entries that are kept; older ones are only counted.
 const MOST_ENTRIES: usize = 1 << 16;
-/// And so many bytes of paths.
+/// The most bytes of paths that are kept.
 const MOST_BYTES: usize = 16 << 20;
 
-/// One thing that happened to a session.
+/// One event in the history of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Record {
@@ -20,13 +20,13 @@ pub struct Record {
     /// The id of the session.
     pub session: i64,
     /// What happened.
-    pub what: Happening,
+    pub what: RecordKind,
 }
 
 /// What happened to a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Happening {
+pub enum RecordKind {
     /// The client sent a request.
     Request {
         /// The client, numbered from 1 in the order of connecting; 2 147 483 648 or more if it is not in this process.
@@ -57,20 +57,20 @@ pub enum Happening {
     Disconnected,
     /// The client learned that the session has expired.
     Expired,
-    /// The client learned that its wish to end the session was carried out.
+    /// The client learned that the session was closed as it had requested.
     Closed,
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct Log {
     entries: VecDeque<Record>,
-    /// The bytes of their paths.
+    /// The total length of the entries' paths, in bytes.
     bytes: usize,
     counts: BTreeMap<(u32, Operation), u64>,
 }
 
 impl Log {
-    pub(crate) fn note(&mut self, at: Millis, session: i64, what: Happening) {
+    pub(crate) fn note(&mut self, at: Millis, session: i64, what: RecordKind) {
         tracing::trace!(at, session, ?what, "memory ensemble");
         self.bytes += path_of(&what).len();
         while self.entries.len() >= MOST_ENTRIES || self.bytes > MOST_BYTES {
@@ -83,12 +83,12 @@ impl Log {
     pub(crate) fn request(&mut self, at: Millis, session: i64, group: u32, kind: Operation, path: &str) {
         *self.counts.entry((group, kind)).or_default() += 1;
         let path = path.to_owned();
-        self.note(at, session, Happening::Request { client: group, operation: kind, path });
+        self.note(at, session, RecordKind::Request { client: group, operation: kind, path });
     }
 
     pub(crate) fn event(&mut self, at: Millis, session: i64, group: u32, event: Event, path: &str) {
         let path = path.to_owned();
-        self.note(at, session, Happening::Event { client: group, event, path });
+        self.note(at, session, RecordKind::Event { client: group, event, path });
     }
 
     pub(crate) fn entries(&self) -> Vec<Record> {
@@ -100,7 +100,7 @@ impl Log {
         self.bytes = 0;
     }
 
-    /// How many requests of a kind were handed over; of one group or of all.
+    /// Returns how many requests of a kind were sent, by one group or by all.
     pub(crate) fn count(&self, group: Option<u32>, kind: Operation) -> u64 {
         let counted = self.counts.iter();
         counted
@@ -110,9 +110,9 @@ impl Log {
     }
 }
 
-fn path_of(what: &Happening) -> &str {
+fn path_of(what: &RecordKind) -> &str {
     match what {
-        Happening::Request { path, .. } | Happening::Event { path, .. } => path,
+        RecordKind::Request { path, .. } | RecordKind::Event { path, .. } => path,
         _ => "",
     }
 }

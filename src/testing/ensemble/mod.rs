@@ -1,7 +1,7 @@
 //! An ensemble in memory: a deterministic ZooKeeper on tokio's clock, for tests and for programs without a server.
 //!
-//! Everything that happens is an event in one queue, ordered by its time and then by when it was put there. A driver
-//! task lets the events happen when they are due. Connections, requests, replies, watch events and ends of sessions are
+//! Everything that happens is an event in one queue, ordered by its time and then by when it was added. A driver task
+//! runs the events when they are due. Connections, requests, replies, watch events and ends of sessions are
 //! messages in one queue for each connection and direction, with seeded delays in whole milliseconds. With a paused
 //! clock and one thread the same seed gives the same history; nothing depends on the order of a hash table.
 //!
@@ -12,11 +12,11 @@
 //!                                          watches)
 //! ```
 //!
-//! What a part is stands in its own file, below `world`; what it does stands in `steps`, above it.
+//! The state of each part is in its own file, which `world` uses; its behavior is in `steps`, which uses `world`.
 //!
-//! The rules are those of ZooKeeper 3.9, but for what a [`Dialect`] changes. The clients are those of real servers.
-//! With several servers each serves clients and the leader serves none (`leaderServes=no`). There are no elections; a
-//! lever deposes a leader without its noticing.
+//! The rules are those of ZooKeeper 3.9, except for what a [`Dialect`] changes. The clients are the same as for real
+//! servers. With several servers, each of them serves clients, and the leader serves none (`leaderServes=no`). There
+//! are no elections; a lever deposes a leader, which does not notice at first.
 
 mod check;
 mod codec;
@@ -51,7 +51,7 @@ use std::time::Duration;
 pub use self::{
     dialect::Dialect,
     inspect::SessionInfo,
-    log::{Happening, Record},
+    log::{Record, RecordKind},
     wire::{Loss, Operation},
 };
 pub(crate) use self::{
@@ -67,10 +67,10 @@ type Millis = u64;
 type Zxid = i64;
 type ConnId = u64;
 
-/// Longer than this nothing takes: 35 000 years, and sums of such times are numbers still.
+/// The longest time, 35 000 years. Sums of such times do not overflow.
 const FOREVER: Millis = 1 << 50;
 
-/// In whole milliseconds, and no more than [`FOREVER`].
+/// Returns the duration in whole milliseconds, at most [`FOREVER`].
 pub(crate) fn millis(duration: Duration) -> Millis {
     u64::try_from(duration.as_millis()).map_or(FOREVER, |millis| millis.min(FOREVER))
 }
@@ -82,31 +82,31 @@ pub(crate) struct Options {
     pub(crate) seed: u64,
     /// The time of day when it starts, since 1970.
     pub(crate) epoch: i64,
-    /// The number of the last transaction before the first.
+    /// One less than the number of the first transaction.
     pub(crate) zxid: Zxid,
     pub(crate) servers: usize,
     /// Followers report sessions to the leader every half tick.
     pub(crate) tick: Millis,
-    /// What servers grant at first.
+    /// The session timeouts that servers grant at first.
     pub(crate) least_timeout: Millis,
     pub(crate) most_timeout: Millis,
-    /// Of a message between client and server.
+    /// The delay of a message between client and server.
     pub(crate) latency: RangeInclusive<Millis>,
-    /// Of a message between servers, when there are several.
+    /// The delay of a message between servers, if there are several.
     pub(crate) link: RangeInclusive<Millis>,
-    /// From proposal to commit.
+    /// The time from proposal to commit.
     pub(crate) commit: RangeInclusive<Millis>,
     /// How much longer a replica may take to apply what is committed.
     pub(crate) lag: RangeInclusive<Millis>,
-    /// A server that meets a longer request closes the connection (`jute.maxbuffer`). Answers have no limit.
+    /// On a longer request a server closes the connection (`jute.maxbuffer`). Answers have no limit.
     pub(crate) max_buffer: usize,
-    /// How often spent containers are looked for.
+    /// How often the servers look for empty containers.
     pub(crate) container_check: Millis,
     /// Whether the servers answer four-letter words. Otherwise they close the connection, as a proxy may.
     pub(crate) four_letter_words: bool,
     /// Whether bytes are read and written in small pieces.
     pub(crate) split_bytes: bool,
-    /// Servers since 3.6 know persistent watches.
+    /// Whether the servers support persistent watches, as servers since 3.6 do.
     pub(crate) persistent_watches: bool,
     /// Whether nodes may have a time to live.
     pub(crate) extended_types: bool,
@@ -143,7 +143,7 @@ impl Options {
         (self.tick / 2).max(1)
     }
 
-    /// The password of a session, which only its client knows.
+    /// Returns the password of a session, which only its client knows. With ClickHouse Keeper all passwords are zero.
     fn password(&self, session: i64) -> [u8; 16] {
         if self.dialect.is_keeper() { [0; 16] } else { codec::password(self.seed, session) }
     }

@@ -21,7 +21,7 @@ cases! {
     task: "Task::await", at least 60 drops, 20 faults;
 }
 
-/// Whatever became of the session that was being opened: it is gone when its timeout is over at the latest, and another
+/// Checks that the session that was being opened, if any, is gone after its timeout at the latest, and that another one
 /// can be opened.
 async fn is_undone(run: &mut Run, connected: Option<Result<Client, Error>>) {
     drop(connected.map(|client| client.expect("the server answers")));
@@ -31,7 +31,7 @@ async fn is_undone(run: &mut Run, connected: Option<Result<Client, Error>>) {
 }
 
 async fn connect(run: &mut Run) {
-    let connect = Client::builder_for(run.server()).session_timeout(Duration::from_secs(10)).connect();
+    let connect = Client::builder_for_testing(run.server()).session_timeout(Duration::from_secs(10)).connect();
     let connected = run.cut(connect).await.done();
     is_undone(run, connected).await;
 }
@@ -45,17 +45,17 @@ async fn client(run: &mut Run) {
 /// A connect that retries must stop when its future is dropped.
 async fn connect_while_refused(run: &mut Run) {
     run.server().refuse(Target::ALL);
-    let connect = Client::builder_for(run.server()).connection_timeout(Duration::from_millis(700)).connect();
+    let connect = Client::builder_for_testing(run.server()).connection_timeout(Duration::from_millis(700)).connect();
     if let Some(connected) = run.cut(connect).await.done() {
         assert_eq!(connected.expect_err("there was no reply").kind(), ErrorKind::ConnectionLoss);
     }
-    // Now it could be opened.
+    // From now on, a session could be opened.
     sleep(Duration::from_secs(5)).await;
     assert!(run.server().sessions().is_empty(), "a session was opened after its connect was dropped");
     run.client().await;
 }
 
-/// Once polled it is carried out, at once; not polled it is not.
+/// Once polled, the close is carried out at once; if never polled, it is not.
 async fn close(run: &mut Run) {
     let client = run.client().await;
     run.other_client().await;
@@ -70,7 +70,7 @@ async fn close(run: &mut Run) {
         assert!(done.is_none_or(|done| done.is_ok()));
         client.close().await.expect("closing twice is fine");
     } else {
-        // A server that could not be told is no reason to hang.
+        // The close must not hang if it could not reach a server.
         let again = timeout(Duration::from_secs(15), client.close()).await.expect("it ends");
         assert!(done.is_none_or(|done| done == again));
         run.in_the_end("closed, or expired", || run.server().sessions().len() == 1).await;
@@ -78,13 +78,13 @@ async fn close(run: &mut Run) {
     assert_eq!(client.exists("/").await.expect_err("it is closed").kind(), ErrorKind::Closed);
 }
 
-/// A state that was not yet received is returned by the next call.
+/// The next call returns a state that was not received yet.
 async fn states(run: &mut Run) {
     let client = run.client().await;
     let (mut states, mut witness) = (client.connection_states(), client.connection_states());
     assert_eq!(states.next().await, Some(Ok(ConnectionState::Connected)));
     run.later(&client, Duration::from_millis(30), |server| {
-        // After a fault there may be none to cut.
+        // After a fault there may be no connection to cut.
         server.disconnect(Target::ALL);
     });
     let mut seen = vec![Ok(ConnectionState::Connected)];
@@ -112,7 +112,7 @@ async fn until(run: &mut Run) {
     }
 }
 
-/// The task runs on without its handle.
+/// The task continues without its handle.
 async fn task(run: &mut Run) {
     let client = run.client().await;
     let done = Arc::new(AtomicBool::new(false));

@@ -1,4 +1,4 @@
-//! One run of a scenario: a world of its own, a call cut off, and a look at what is left.
+//! One run of a scenario: a world of its own, one call that is cut off, and a check of what is left.
 
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
@@ -7,7 +7,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep, timeout};
-use zookeeper_recipes::testing::{Happening, Loss, Operation, Target, TestingServer};
+use zookeeper_recipes::testing::{Loss, Operation, RecordKind, Target, TestingServer};
 use zookeeper_recipes::{Client, CreateMode};
 
 use super::outage::Outage;
@@ -17,21 +17,21 @@ use crate::polls::Polls;
 
 /// The session timeout of all clients.
 pub(crate) const SESSION_TIMEOUT: Duration = Duration::from_secs(10);
-/// The tick of the servers, at which they grant such a timeout.
+/// The tick of the servers, with which they grant this timeout.
 const TICK: Duration = Duration::from_millis(500);
-/// A future that asks for no poll for so long waits for something that will not come.
+/// A future that does not ask for a poll for this time waits for something that will not happen.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// Whatever was under way at the drop has happened after this.
+/// The time after a drop within which whatever was under way has happened.
 const UNDER_WAY: Duration = Duration::from_millis(100);
-/// All that must happen in the end has happened after this.
+/// The time within which all that must happen in the end has happened.
 const IN_THE_END: Duration = Duration::from_secs(60);
 
-/// How far the future came.
+/// How far the future got.
 #[derive(Debug)]
 pub(crate) enum Cut<T> {
     /// It was dropped after its last poll.
     Dropped,
-    /// It waited for something that did not come, and was dropped.
+    /// It waited for something that did not happen, and was dropped.
     Idle,
     /// It was ready before.
     Done(T),
@@ -49,9 +49,9 @@ impl<T> Cut<T> {
 /// The outcome of the one call of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Outcome {
-    /// It was dropped, before it was ready and before it stopped to ask.
+    /// It was dropped before it was ready and before it stopped asking to be polled.
     pub(crate) dropped: bool,
-    /// The fault struck. One that was to lose a request strikes only when there is one.
+    /// The fault struck. A fault that loses a request strikes only if there is a request.
     pub(crate) struck: bool,
 }
 
@@ -60,16 +60,16 @@ pub(crate) struct Outcome {
 pub(crate) struct Run {
     plan: Plan,
     pub(super) server: TestingServer,
-    /// The first one is the one whom faults concern.
+    /// Faults hit the first one.
     pub(super) clients: Vec<Client>,
     may_stay: BTreeSet<String>,
     steps: Arc<Steps>,
     /// The fault that is still to strike.
     fault: Option<(Fault, usize)>,
     struck: bool,
-    /// The outage that lasts longer than the call, and the session that the client knows then.
+    /// The outage that outlasts the call, and the client's session when it began.
     pub(super) outage: Option<(Outage, i64)>,
-    /// The session that the client gave up in it.
+    /// The session that the client gave up in the outage.
     pub(super) given_up: Option<i64>,
     /// The requests that the first client had handed over when the call was cut off.
     requests: u64,
@@ -108,54 +108,54 @@ impl Run {
         &self.server
     }
 
-    /// The client whom faults concern.
+    /// Connects the first client, which faults hit.
     pub(crate) async fn client(&mut self) -> Client {
-        assert!(self.clients.is_empty(), "the first client is the one whom faults concern");
+        assert!(self.clients.is_empty(), "the first client is the one that faults hit");
         self.other_client().await
     }
 
-    /// The first one, again.
+    /// Returns the first client.
     pub(crate) fn first(&self) -> &Client {
         self.clients.first().expect("there is a client")
     }
 
-    /// Another one.
+    /// Connects another client.
     pub(crate) async fn other_client(&mut self) -> Client {
-        let client = Client::builder_for(&self.server).session_timeout(SESSION_TIMEOUT).tick_time(TICK);
+        let client = Client::builder_for_testing(&self.server).session_timeout(SESSION_TIMEOUT).tick_time(TICK);
         let client = client.connection_timeout(Duration::from_secs(5)).connect().await.expect("a client connects");
         self.clients.push(client.clone());
         client
     }
 
-    /// Creates a node that is there before, and may stay.
+    /// Creates a node before the scenario begins; it may be left behind.
     pub(crate) fn directory(&mut self, path: &str) {
         self.server.create_by_hand(path, "", CreateMode::Persistent).expect("the node is created");
         self.may_stay(path);
     }
 
-    /// A node that may be left behind: a parent that others may need too.
+    /// Allows a node to be left behind: a parent that others may need, too.
     pub(crate) fn may_stay(&mut self, path: &str) {
         self.may_stay.insert(path.to_owned());
     }
 
-    /// Whether the future is polled at all.
+    /// Returns whether the future is polled at all.
     pub(crate) fn is_polled(&self) -> bool {
         self.plan.end > 0
     }
 
-    /// Whether there is no fault but the drop.
+    /// Returns whether there is no fault but the drop.
     pub(crate) fn is_calm(&self) -> bool {
         self.plan.fault.is_none()
     }
 
-    /// Whether the first client has one session only.
+    /// Returns whether no fault ends the session of the first client.
     pub(crate) fn keeps_its_session(&self) -> bool {
         !matches!(self.plan.fault, Some((Fault::Expiry, _)))
     }
 
-    /// Polls the future as often as the plan of this run says, each time when it asks for it, lets the fault of the
-    /// plan strike in between, and drops the future. Then whatever was under way happens, and what was broken is
-    /// mended.
+    /// Polls the future as often as the plan of this run says, whenever it asks for it, lets the fault of the plan
+    /// strike in between, and drops the future. Then waits until whatever was under way has happened, and heals all
+    /// faults.
     pub(crate) async fn cut<F: Future>(&mut self, future: F) -> Cut<F::Output> {
         assert!(self.outcome.is_none(), "one call is cut off in a run");
         let cut = self.drive(future).await;
@@ -224,19 +224,21 @@ impl Run {
         }
     }
 
-    /// The requests that the first client has handed over, without those that keep its lease and its watches.
+    /// Returns how many requests the first client has sent, except those that keep its lease and its watches.
     fn requests_now(&self) -> u64 {
         use Operation::{Create, Delete, Exists, GetData, List, Multi, SetData};
         let Some(client) = self.clients.first() else { return 0 };
         let all = [Create, Delete, Exists, GetData, List, Multi, SetData];
         let all: u64 = all.iter().map(|operation| self.server.count(client, *operation)).sum();
         // A new connection is confirmed by a transaction that changes nothing. The first client has the number 1.
-        let confirms =
-            |what: &Happening| matches!(what, Happening::Request { client: 1, operation: Multi, path } if path == "/");
+        let confirms = |what: &RecordKind| match what {
+            RecordKind::Request { client: 1, operation: Multi, path } => path == "/",
+            _ => false,
+        };
         all - self.server.records().iter().filter(|record| confirms(&record.what)).count() as u64
     }
 
-    /// The call that was cut off has done nothing more since.
+    /// Checks that the call that was cut off has sent nothing since.
     pub(crate) async fn is_silent(&self) {
         sleep(Duration::from_secs(5)).await;
         assert_eq!(self.requests_now(), self.requests, "a call that was dropped keeps sending requests");
@@ -248,7 +250,7 @@ impl Run {
         }
     }
 
-    /// Does something to the server after so long: while the call waits, if it does.
+    /// Does something to the server after this time: while the call waits, if it does.
     pub(crate) fn later(&self, client: &Client, after: Duration, act: impl FnOnce(&TestingServer) + Send + 'static) {
         let server = self.server.clone();
         drop(self.server.spawn(client, async move {
@@ -257,24 +259,24 @@ impl Run {
         }));
     }
 
-    /// How many watches there are when whatever was begun is done.
+    /// Returns how many watches there are once whatever was begun is done.
     pub(crate) async fn settled_watches(&self) -> usize {
         sleep(UNDER_WAY).await;
         self.server.watches()
     }
 
-    /// Only so many watches are left in the end: those that others had before. To be asked while the nodes of others
-    /// still stand, as a watch ends with its node.
+    /// Checks that only the watches that others had before are left in the end. Call this while the nodes of others
+    /// still exist, as a watch ends with its node.
     pub(crate) async fn only_watches_of_others_are_left(&self, others: usize) {
         self.in_the_end("no watch is left", || self.server.watches() == others).await;
     }
 
-    /// Waits until it holds, as it must in the end.
+    /// Waits until `holds` returns true, as it must in the end.
     pub(crate) async fn in_the_end(&self, what: &str, holds: impl Fn() -> bool) {
         self.in_time(what, IN_THE_END, holds).await;
     }
 
-    /// Waits until it holds, no longer than that.
+    /// Waits until `holds` returns true, which must happen within this time.
     pub(crate) async fn in_time(&self, what: &str, within: Duration, holds: impl Fn() -> bool) {
         let begun = Instant::now();
         while !holds() {
@@ -284,7 +286,7 @@ impl Run {
         }
     }
 
-    /// Nodes that should not be there.
+    /// Returns the nodes that should not exist.
     fn left(&self) -> Vec<String> {
         let mut paths = self.server.paths();
         paths.retain(|path| !self.may_stay.contains(path));

@@ -11,7 +11,7 @@ use super::run::{Outcome, Run};
 
 /// The seeds of the default run: an even one has several servers, which lag.
 const SEEDS: [u64; 4] = [1, 2, 3, 4];
-/// A future that is still not over after so many polls, or steps, turns in a circle.
+/// A future that is not over after this many polls, or steps, is in an endless loop.
 const MOST: usize = 1_000;
 /// The time limit of a scenario, by its own clock.
 const PATIENCE: Duration = Duration::from_secs(600);
@@ -26,12 +26,12 @@ struct Tally {
     faults: usize,
 }
 
-/// Runs the scenario for every number of polls, and of steps, until its future is over: without faults; with each fault
-/// after each poll; and with some fault after some step. Fails if there were fewer than so many drops and faults.
+/// Runs the scenario for every number of polls, and of steps, until its future is over: without faults, with each fault
+/// after each poll, and with a random fault after a random step. Fails if there were fewer drops or faults than these.
 pub(crate) fn sweep(name: &str, drops: usize, faults: usize, scenario: impl AsyncFn(&mut Run)) {
     let mut tally = Tally::default();
     for seed in seeds() {
-        // Each of the two once: these are many.
+        // Each of these two units with one seed only, as this takes many runs.
         let each_fault_after_each = match seed % 4 {
             1 => Some(Unit::PollsAndAWake),
             2 => Some(Unit::Polls),
@@ -62,7 +62,7 @@ pub(crate) fn sweep(name: &str, drops: usize, faults: usize, scenario: impl Asyn
 }
 
 impl Tally {
-    /// From the end of the plan on, until the future is over by itself; when that was.
+    /// Runs from the end of the plan on, until the future is over by itself. Returns after how many units that was.
     fn until_over(&mut self, name: &str, first: Plan, scenario: &impl AsyncFn(&mut Run)) -> usize {
         let mut plan = first;
         while self.run(name, plan, scenario).dropped {
@@ -72,15 +72,15 @@ impl Tally {
         plan.end
     }
 
-    /// One run, in a world of its own.
+    /// Runs once, in a world of its own.
     fn run(&mut self, name: &str, plan: Plan, scenario: &impl AsyncFn(&mut Run)) -> Outcome {
         let told = Told(name, plan);
-        // After each step of another task it is looked whether the future is to be dropped.
+        // With this interval, the scenario can run after each step of another task, to drop the future there.
         let runtime = Builder::new_current_thread().enable_time().start_paused(true).event_interval(1).build();
         let outcome = runtime.expect("a runtime").block_on(async {
             let mut run = Run::new(plan);
             let over = timeout(PATIENCE, scenario(&mut run)).await;
-            over.expect("the scenario waits for something that does not come");
+            over.expect("the scenario waits for something that does not happen");
             run.finish().await
         });
         drop(told);
@@ -91,7 +91,7 @@ impl Tally {
     }
 }
 
-/// Tells which run it was, should it fail.
+/// Prints which run it was if the run fails.
 struct Told<'a>(&'a str, Plan);
 
 impl Drop for Told<'_> {
@@ -106,7 +106,7 @@ fn seeds() -> Vec<u64> {
     replayed().map_or(SEEDS.to_vec(), |seed| vec![seed])
 }
 
-/// The one seed to run, if the environment names it.
+/// Returns the one seed to run, if the environment names it.
 fn replayed() -> Option<u64> {
     let seed = std::env::var("SEED").ok()?;
     Some(seed.parse().unwrap_or_else(|_| panic!("SEED={seed}: must be a number")))

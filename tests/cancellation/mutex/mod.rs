@@ -1,4 +1,4 @@
-//! InterProcessMutex: acquiring, waiting, looking.
+//! InterProcessMutex: acquiring, waiting, reading participants.
 
 pub(crate) mod guard;
 
@@ -32,17 +32,17 @@ fn mutex(client: &Client) -> InterProcessMutex {
     InterProcessMutex::new(client, LOCK).expect("a good path")
 }
 
-/// The lock, which is to be had.
+/// Acquires the lock, which is free.
 async fn acquired(mutex: &InterProcessMutex) -> MutexGuard {
-    mutex.acquire().await.expect("it is to be had")
+    mutex.acquire().await.expect("it is free")
 }
 
-/// Exactly this many nodes remain.
+/// Waits until exactly this many nodes remain.
 async fn line_has(run: &Run, nodes: usize) {
     run.in_the_end("no other waiter is left", || run.server().children(LOCK).len() == nodes).await;
 }
 
-/// Acquires the lock, holds it and releases it; no node is left afterwards.
+/// Acquires the lock, holds it and releases it, and checks that no node is left.
 async fn works(run: &Run, mutex: &InterProcessMutex) {
     let guard = acquired(mutex).await;
     assert!(guard.is_held());
@@ -79,7 +79,7 @@ async fn acquire_with_its_mutex(run: &mut Run) {
     works(run, &mutex(&client)).await;
 }
 
-/// While another client holds the lock, and keeps holding it.
+/// Waits while another client holds the lock, and keeps holding it.
 async fn acquire_behind_a_holder(run: &mut Run) {
     run.directory(LOCK);
     let client = run.client().await;
@@ -97,7 +97,7 @@ async fn acquire_behind_a_holder(run: &mut Run) {
     works(run, &mutex).await;
 }
 
-/// As the lock comes to it, so that it must be passed on.
+/// The call is dropped as it gets the lock, so that the lock must be passed on.
 async fn acquire_for_a_holder_to_go(run: &mut Run) {
     run.directory(LOCK);
     let client = run.client().await;
@@ -117,7 +117,7 @@ async fn acquire_for_a_holder_to_go(run: &mut Run) {
     works(run, &mutex).await;
 }
 
-/// The outcome of a call with a deadline: it may be unknown, but only after a fault.
+/// Returns the outcome of a call with a deadline, if it is known. Only after a fault may it be unknown.
 fn known(run: &Run, brought: Result<Option<MutexGuard>, Error>) -> Option<Option<MutexGuard>> {
     match brought {
         Ok(guard) => Some(guard),
@@ -149,7 +149,7 @@ async fn try_acquire_of_a_held_lock(run: &mut Run) {
     of_a_held_lock(run, async |run, mutex| run.cut(mutex.try_acquire()).await.done()).await;
 }
 
-/// While another holds; it is told so only when nothing of ours is left.
+/// Another client holds the lock: the call returns `None` only when its own node is gone.
 async fn of_a_held_lock(
     run: &mut Run,
     cut: impl AsyncFn(&mut Run, &InterProcessMutex) -> Option<Result<Option<MutexGuard>, Error>>,
@@ -171,7 +171,7 @@ async fn of_a_held_lock(
     works(run, &mutex).await;
 }
 
-/// Its node is created, but it does not know; then its session is given up, and the servers keep it.
+/// The node is created, but the client does not know; then the client gives up its session, and the servers keep it.
 async fn acquire_beyond_a_session(run: &mut Run) {
     run.directory(LOCK);
     let client = run.client().await;
@@ -206,7 +206,7 @@ async fn participants(run: &mut Run) {
     let held = acquired(&other_mutex).await;
     let waiting = run.server().spawn(&other, async move { acquired(&other_mutex).await });
     line_has(run, 2).await;
-    // All servers have seen it by then.
+    // By then, all servers have both nodes.
     run.settled_watches().await;
     let mut seen = Vec::new();
     seen.extend(run.cut(looking.participants()).await.done());
@@ -221,7 +221,7 @@ async fn participants(run: &mut Run) {
     works(run, &looking).await;
 }
 
-/// The mark is set or not; set once more it does no harm.
+/// The mark is set or not; it does no harm to set it again.
 async fn revoke_a_holder(run: &mut Run) {
     run.directory(LOCK);
     let client = run.client().await;

@@ -129,7 +129,7 @@ async fn a_wait_costs_two_requests_in_one_flight_and_again_two_when_it_is_over()
 #[tokio::test(start_paused = true)]
 async fn missing_parents_are_made_as_containers_also_in_a_namespace() {
     let server = TestingServer::start();
-    let client = Client::builder_for(&server).namespace("/app").connect().await.expect("a client");
+    let client = Client::builder_for_testing(&server).namespace("/app").connect().await.expect("a client");
     let barrier = barrier(&client);
     barrier.set().await.expect("set");
     assert!(server.stat(&format!("/app{PATH}")).is_some());

@@ -116,7 +116,7 @@ async fn a_timed_wait_says_whether_it_was_told_anything() {
 #[tokio::test(start_paused = true)]
 async fn without_a_connection_set_and_remove_give_up_as_the_retry_policy_says() {
     let (server, _, _) = setup().await;
-    let client = Client::builder_for(&server).session_timeout(T).connection_timeout(SOON);
+    let client = Client::builder_for_testing(&server).session_timeout(T).connection_timeout(SOON);
     let client = client.retry(RetryPolicy::never()).connect().await.expect("a client");
     let barrier = barrier(&client);
     server.refuse(&client);

@@ -22,7 +22,7 @@ async fn bad_options_are_refused_when_the_barrier_is_made() {
 #[tokio::test(start_paused = true)]
 async fn an_error_names_the_path_once_also_in_a_namespace() {
     let (server, _, _) = setup().await;
-    let client = Client::builder_for(&server).namespace("app").connect().await.expect("a client");
+    let client = Client::builder_for_testing(&server).namespace("app").connect().await.expect("a client");
     server.refuse(&client);
     server.disconnect(&client);
     let error = barrier(&client).set().await.expect_err("no connection");

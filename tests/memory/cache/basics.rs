@@ -64,7 +64,7 @@ async fn every_change_is_reported_with_what_was_before() {
     assert_eq!(words(&mut changes).await, ["+/app/config/a/new"]);
     server.set_data_by_hand("/app/config/a", "7").expect("set");
     let change = within("a change", SOON, changes.next()).await.expect("a change");
-    let zookeeper_recipes::cache::Change::Changed { old, new } = change else { panic!("{change:?}") };
+    let zookeeper_recipes::cache::Change::Updated { old, new } = change else { panic!("{change:?}") };
     assert_eq!((old.value(), new.value()), (Some(&b"1".to_vec()), Some(&b"7".to_vec())));
     assert_eq!((old.stat().version, new.stat().version), (0, 1));
     server.delete_by_hand("/app/config/a/x/y").expect("deleted");
@@ -99,7 +99,8 @@ async fn the_whole_tree_and_a_namespace() {
     for path in ["/", "/app", "/app/config/a/x/y", "/app/other"] {
         assert!(all.snapshot().get(path).is_some(), "{path}");
     }
-    let inside = zookeeper_recipes::Client::builder_for(&server).namespace("/app").connect().await.expect("a client");
+    let inside =
+        zookeeper_recipes::Client::builder_for_testing(&server).namespace("/app").connect().await.expect("a client");
     let cache = Cache::tree(&inside, "/config").start().await.expect("a cache");
     let mut changes = cache.changes();
     assert!(cache.snapshot().get("/config/a/x").is_some());

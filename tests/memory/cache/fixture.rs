@@ -73,7 +73,7 @@ pub(crate) fn on_server(server: &TestingServer, top: &str) -> BTreeMap<String, S
 pub(crate) fn word(change: &Change<Vec<u8>>) -> String {
     match change {
         Change::Added(node) => format!("+{}", node.path()),
-        Change::Changed { old, new } => {
+        Change::Updated { old, new } => {
             assert_eq!(old.path(), new.path());
             format!("~{}", new.path())
         }

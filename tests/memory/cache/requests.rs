@@ -2,7 +2,7 @@
 
 use zookeeper_recipes::cache::Cache;
 use zookeeper_recipes::testing::Operation::{AddWatch, Exists, GetData, List, Multi};
-use zookeeper_recipes::testing::{Happening, TestingServer};
+use zookeeper_recipes::testing::{RecordKind, TestingServer};
 
 use super::fixture::{ROOT, create, setup, tree, words};
 use crate::fixture::{SOON, T, requests};
@@ -45,7 +45,7 @@ async fn a_change_costs_one_event_and_at_most_one_read() {
     assert_eq!(words(&mut changes).await.len(), 5);
     server.delete_by_hand("/app/other").expect("deleted");
     tokio::time::sleep(T * 10).await;
-    let events = server.records().into_iter().filter(|record| matches!(record.what, Happening::Event { .. }));
+    let events = server.records().into_iter().filter(|record| matches!(record.what, RecordKind::Event { .. }));
     assert_eq!(events.count(), 0, "nothing outside is reported");
     assert_eq!(since(&server).await, [], "nothing is polled");
 }
@@ -113,7 +113,7 @@ async fn many_caches_of_a_client_do_not_all_compare_at_once_after_a_reconnect() 
     since(&server).await;
     server.disconnect(&client);
     tokio::time::sleep(T).await;
-    let is_look = |what: &Happening| matches!(what, Happening::Request { operation: Exists, .. });
+    let is_look = |what: &RecordKind| matches!(what, RecordKind::Request { operation: Exists, .. });
     let times: Vec<u64> =
         server.records().iter().filter(|record| is_look(&record.what)).map(|record| record.at).collect();
     assert_eq!(times.len(), caches.len());

@@ -30,7 +30,7 @@ async fn a_subscriber_that_lags_is_told_and_continues_from_a_snapshot() {
                 copy = versions(&snapshot);
                 lagged += 1;
             }
-            Change::Changed { old, new } => {
+            Change::Updated { old, new } => {
                 let before = copy.insert(new.path().to_owned(), (new.stat().czxid, new.stat().mzxid));
                 assert_eq!(before, Some((old.stat().czxid, old.stat().mzxid)), "it follows");
             }
@@ -66,7 +66,7 @@ async fn a_change_that_was_not_awaited_to_the_end_is_not_lost() {
     }
     server.set_data_by_hand("/app/config/a", "one").expect("set");
     let change = within("a change", SOON, changes.next()).await;
-    assert!(matches!(change, Some(Change::Changed { .. })), "{change:?}");
+    assert!(matches!(change, Some(Change::Updated { .. })), "{change:?}");
 }
 
 /// Decodes data of any size to something that counts how much of it is left.
@@ -99,7 +99,7 @@ async fn a_subscriber_that_does_not_read_keeps_a_limited_number_of_bytes() {
         server.set_data_by_hand("/app/config/a", &data).expect("set");
         cache.synced().await.expect("a snapshot");
         let change = within("a change", SOON, quick.next()).await;
-        assert!(matches!(change, Some(Change::Changed { .. })), "who reads does not lag: {change:?}");
+        assert!(matches!(change, Some(Change::Updated { .. })), "who reads does not lag: {change:?}");
     }
     let left = Arc::strong_count(&counted) - before;
     assert!((kept - 1..=kept + 1).contains(&left), "{left} versions");
@@ -109,7 +109,7 @@ async fn a_subscriber_that_does_not_read_keeps_a_limited_number_of_bytes() {
     while let Ok(Some(change)) = tokio::time::timeout(SOON, slow.next()).await {
         last = Some(change);
     }
-    let Some(Change::Changed { new, .. }) = last else { panic!("{last:?}") };
+    let Some(Change::Updated { new, .. }) = last else { panic!("{last:?}") };
     assert_eq!(Some(new.stat()), server.stat("/app/config/a").as_ref());
     let left = Arc::strong_count(&counted) - before;
     assert!(left <= 3, "no more than this test has: {left}");

@@ -9,7 +9,7 @@ const PATH: &str = "/node";
 
 /// A client with a node that it has created.
 async fn with_node(server: &TestingServer, retry: RetryPolicy) -> Client {
-    let client = Client::builder_for(server).session_timeout(T).retry(retry).connect().await.expect("a client");
+    let client = Client::builder_for_testing(server).session_timeout(T).retry(retry).connect().await.expect("a client");
     client.create(PATH, b"", CreateMode::Persistent).await.expect("created");
     client
 }

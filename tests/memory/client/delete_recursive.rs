@@ -89,7 +89,10 @@ async fn others_that_create_nodes_all_the_time_are_not_followed_without_end() {
     let before = client.request_counts();
     let error = client.delete_recursive("/tree").await.expect_err("it is never empty");
     assert_eq!(error.kind(), ErrorKind::NotEmpty);
-    assert!(error.to_string().starts_with("delete everything at /tree: others created nodes in /tree/a"), "{error}");
+    assert!(
+        error.to_string().starts_with("delete everything at /tree: other clients created nodes in /tree/a"),
+        "{error}"
+    );
     assert!((client.request_counts() - before).multis <= 40, "{:?}", client.request_counts() - before);
     assert!(!server.paths().contains(&"/tree/b".to_owned()), "what could be deleted is");
     creating.abort();

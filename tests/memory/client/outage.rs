@@ -18,7 +18,7 @@ async fn a_reconnect_late_in_the_session_timeout_is_not_followed_by_a_second_los
     for millis in [5_300, 5_800, 6_400, 6_900] {
         let outage = Duration::from_millis(millis);
         let server = TestingServer::start();
-        let builder = Client::builder_for(&server).session_timeout(T).error_policy(ErrorPolicy::Session);
+        let builder = Client::builder_for_testing(&server).session_timeout(T).error_policy(ErrorPolicy::Session);
         let client = builder.connect().await.expect("a client");
         let session = client.session_id();
         let mutex = InterProcessMutex::new(&client, "/lock").expect("a good path");
@@ -44,7 +44,7 @@ async fn a_reconnect_late_in_the_session_timeout_is_not_followed_by_a_second_los
 async fn a_lock_outlasts_an_outage_of_half_the_session_timeout() {
     for timeout in [10, 30].map(Duration::from_secs) {
         let server = TestingServer::start();
-        let builder = Client::builder_for(&server).session_timeout(timeout).error_policy(ErrorPolicy::Session);
+        let builder = Client::builder_for_testing(&server).session_timeout(timeout).error_policy(ErrorPolicy::Session);
         let client = builder.connect().await.expect("a client");
         let mutex = InterProcessMutex::new(&client, "/lock").expect("a good path");
         let guard = mutex.acquire().await.expect("held");
@@ -61,7 +61,7 @@ async fn a_lock_outlasts_an_outage_of_half_the_session_timeout() {
 #[tokio::test(start_paused = true)]
 async fn a_session_comes_back_to_servers_that_answer_no_words() {
     let server = TestingServer::builder().servers(3).four_letter_words(false).start();
-    let builder = Client::builder_for(&server).session_timeout(T).error_policy(ErrorPolicy::Session);
+    let builder = Client::builder_for_testing(&server).session_timeout(T).error_policy(ErrorPolicy::Session);
     let client = builder.connect().await.expect("a client");
     let session = client.session_id();
     let mutex = InterProcessMutex::new(&client, "/lock").expect("a good path");

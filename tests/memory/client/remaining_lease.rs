@@ -14,7 +14,7 @@ const STEP: Duration = Duration::from_millis(10);
 #[tokio::test(start_paused = true)]
 async fn what_is_held_ends_no_later_than_the_remaining_lease_says() {
     let server = TestingServer::start();
-    let builder = Client::builder_for(&server).session_timeout(T).error_policy(ErrorPolicy::Session);
+    let builder = Client::builder_for_testing(&server).session_timeout(T).error_policy(ErrorPolicy::Session);
     let client = builder.connect().await.expect("a client");
     let mutex = InterProcessMutex::new(&client, "/lock").expect("a good path");
     let guard = mutex.acquire().await.expect("held");

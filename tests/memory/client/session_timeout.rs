@@ -15,7 +15,7 @@ fn secs(seconds: u64) -> Duration {
 }
 
 async fn connected(server: &TestingServer, timeout: Duration) -> Client {
-    Client::builder_for(server).session_timeout(timeout).connect().await.expect("a client")
+    Client::builder_for_testing(server).session_timeout(timeout).connect().await.expect("a client")
 }
 
 /// Waits until the client has another connection.
@@ -56,7 +56,7 @@ async fn a_session_timeout_as_asked_for_is_no_warning_until_a_reconnect_grants_a
     let client = connected(&server, Duration::from_micros(10_000_500)).await;
     reconnects(&server, &client).await;
     assert!(log.lines(WARNING).is_empty(), "{:#?}", log.lines(""));
-    server.grant(secs(12)..=secs(20));
+    server.grant_timeouts(secs(12)..=secs(20));
     reconnects(&server, &client).await;
     assert_eq!(log.lines(WARNING).len(), 1, "{:#?}", log.lines(""));
     assert!(log.lines(WARNING)[0].contains("granted=12s"), "{:#?}", log.lines(WARNING));

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tokio::time::Instant;
-use zookeeper_recipes::testing::{Happening, TestingServer};
+use zookeeper_recipes::testing::{RecordKind, TestingServer};
 use zookeeper_recipes::{Client, CreateMode, ErrorKind};
 
 use crate::fixture::{SOON, within};
@@ -22,7 +22,7 @@ async fn setup() -> (TestingServer, Client) {
 }
 
 fn losses(server: &TestingServer) -> usize {
-    server.records().iter().filter(|record| record.what == Happening::Disconnected).count()
+    server.records().iter().filter(|record| record.what == RecordKind::Disconnected).count()
 }
 
 async fn set(client: &Client, bytes: usize) -> Result<(), ErrorKind> {

@@ -52,7 +52,7 @@ async fn what_happens_to_a_node_and_to_its_children_costs_no_request() {
 async fn a_tree_is_reported_without_the_namespace() {
     let server = TestingServer::start();
     server.create_by_hand("/app", "", CreateMode::Persistent).expect("created");
-    let client = Client::builder_for(&server).namespace("app").connect().await.expect("a client");
+    let client = Client::builder_for_testing(&server).namespace("app").connect().await.expect("a client");
     let mut events = client.watch("/", WatchMode::PersistentRecursive).expect("a good path");
     assert_eq!(event(&mut events).await, WatchEvent::ReadAgain);
     server.create_by_hand("/app/a", "", CreateMode::Persistent).expect("created");

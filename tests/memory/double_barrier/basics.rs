@@ -226,7 +226,7 @@ async fn a_barrier_whose_node_is_missing_makes_it_a_container_also_in_a_namespac
     let server = TestingServer::start();
     let mut clients = Vec::new();
     for _ in 0..2 {
-        clients.push(Client::builder_for(&server).namespace("/app").connect().await.expect("a client"));
+        clients.push(Client::builder_for_testing(&server).namespace("/app").connect().await.expect("a client"));
     }
     let all: Vec<_> =
         clients.iter().map(|client| DoubleBarrier::new(client, "/deep/er/barrier", 2).expect("good")).collect();

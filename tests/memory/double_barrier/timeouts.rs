@@ -162,7 +162,7 @@ async fn in_a_silent_partition_a_call_returns_at_its_deadline_and_the_node_is_re
 #[tokio::test(start_paused = true)]
 async fn a_client_that_never_had_a_session_again_says_so_in_time() {
     let (server, _) = setup(0).await;
-    let client = Client::builder_for(&server).session_timeout(T).connect().await.expect("a client");
+    let client = Client::builder_for_testing(&server).session_timeout(T).connect().await.expect("a client");
     let all = members(std::slice::from_ref(&client), 2);
     server.stop();
     tokio::time::sleep(T * 3).await;

@@ -30,7 +30,7 @@ pub(crate) async fn words(changes: &mut Changes) -> Vec<String> {
     while let Ok(Some(change)) = tokio::time::timeout(SOON, changes.next()).await {
         words.push(match change {
             Change::Joined { id, .. } => format!("+{id}"),
-            Change::Changed { id, .. } => format!("~{id}"),
+            Change::Updated { id, .. } => format!("~{id}"),
             Change::Left { id, .. } => format!("-{id}"),
             Change::Synced => "synced".to_owned(),
             other => format!("{other:?}"),

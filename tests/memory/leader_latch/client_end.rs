@@ -12,7 +12,7 @@ use crate::fixture::{SOON, within};
 
 /// A session that, if it had to expire, would outlast every limit of these tests.
 async fn client_with_a_long_session(server: &TestingServer) -> Client {
-    Client::builder_for(server).session_timeout(Duration::from_secs(40)).connect().await.expect("a client")
+    Client::builder_for_testing(server).session_timeout(Duration::from_secs(40)).connect().await.expect("a client")
 }
 
 #[tokio::test(start_paused = true)]

@@ -14,7 +14,7 @@ use super::fixture::{PATH, latch, make_directory, reaches};
 async fn leader() -> (TestingServer, Client, LeaderLatch) {
     let server = TestingServer::start();
     make_directory(&server);
-    let client = Client::builder_for(&server).connect().await.expect("a client");
+    let client = Client::builder_for_testing(&server).connect().await.expect("a client");
     let leader = latch(&client, "latch");
     reaches(&leader, LatchStatus::Leading).await;
     (server, client, leader)
@@ -60,7 +60,7 @@ fn threads() -> (Runtime, TestingServer, Client) {
     let (server, client) = runtime.block_on(async {
         let server = TestingServer::builder().latency(Duration::ZERO..=Duration::ZERO).start();
         make_directory(&server);
-        let client = Client::builder_for(&server).connect().await.expect("a client");
+        let client = Client::builder_for_testing(&server).connect().await.expect("a client");
         (server, client)
     });
     (runtime, server, client)

@@ -25,7 +25,7 @@ impl LeaderLatchListener for Names {
 async fn a_leadership_names_its_election_and_its_participant_to_callers_and_listeners() {
     for namespace in ["", "/app"] {
         let server = TestingServer::start();
-        let client = Client::builder_for(&server).session_timeout(Duration::from_secs(10)).namespace(namespace);
+        let client = Client::builder_for_testing(&server).session_timeout(Duration::from_secs(10)).namespace(namespace);
         let client = client.connect().await.expect("a client");
         let latch = LeaderLatch::builder(&client, PATH).id("wörker-7").start().expect("a good path");
         let (names, mut named) = mpsc::unbounded_channel();

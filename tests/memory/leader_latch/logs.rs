@@ -28,8 +28,8 @@ async fn the_end_of_leadership_and_each_connection_state_are_logged_once() {
     let terms = log.lines("leading");
     assert_eq!(terms.len(), 4, "{terms:#?}");
     assert!(terms.iter().all(|line| line.contains("INFO") && line.contains(PATH)), "{terms:#?}");
-    assert!(terms[1].contains("leading no more") && terms[1].contains("why=suspended"), "{terms:#?}");
-    assert!(terms[3].contains("leading no more") && terms[3].contains("why=closed"), "{terms:#?}");
+    assert!(terms[1].contains("no longer leading") && terms[1].contains("why=suspended"), "{terms:#?}");
+    assert!(terms[3].contains("no longer leading") && terms[3].contains("why=closed"), "{terms:#?}");
     let states = log.lines("state=");
     let session = client.session_id().map(|id| format!("session=\"{id:#x}\"")).expect("a session");
     assert_eq!(states.len(), 3, "{states:#?}");
@@ -51,7 +51,7 @@ async fn a_failure_to_enter_is_one_warning_with_the_fields_of_the_latch() {
     reaches(&latch, LatchStatus::Failed).await;
     let warnings = log.lines("");
     assert_eq!(warnings.len(), 1, "{warnings:#?}");
-    for part in ["cannot take part", &format!("path=\"{PATH}\""), "id=", "kind=NoAuth"] {
+    for part in ["cannot enter the election", &format!("path=\"{PATH}\""), "id=", "kind=NoAuth"] {
         assert!(warnings[0].contains(part), "{part}: {warnings:#?}");
     }
 }

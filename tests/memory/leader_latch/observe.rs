@@ -127,7 +127,7 @@ async fn what_may_not_be_seen_is_an_error_that_comes_last() {
 #[tokio::test(start_paused = true)]
 async fn leader_and_participants_answer_for_a_path_below_a_namespace() {
     let (server, []) = setup().await;
-    let inside = Client::builder_for(&server).namespace(PATH).connect().await.expect("a client");
+    let inside = Client::builder_for_testing(&server).namespace(PATH).connect().await.expect("a client");
     let latch = latch_at(&inside, "/line", "inside");
     leads(&latch).await;
     let node = node_of(&latch);

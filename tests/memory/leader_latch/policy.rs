@@ -115,7 +115,7 @@ async fn a_latch_started_while_suspended_or_between_sessions_is_elected_once_con
     for lost in [false, true] {
         let (server, []) = setup().await;
         let session = if lost { Duration::from_secs(4) } else { T };
-        let client = Client::builder_for(&server).session_timeout(session).connect().await.expect("a client");
+        let client = Client::builder_for_testing(&server).session_timeout(session).connect().await.expect("a client");
         let mut states = States::of(&client);
         let before = client.session_id();
         server.refuse(&client);

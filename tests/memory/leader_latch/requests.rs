@@ -17,7 +17,7 @@ const LATENCY: Duration = Duration::from_millis(5);
 async fn a_long_line() -> (TestingServer, Vec<Client>, Vec<LeaderLatch>) {
     let server = TestingServer::builder().latency(LATENCY..=LATENCY).start();
     make_directory(&server);
-    let connecting = (0..LATCHES).map(|_| Client::builder_for(&server).session_timeout(T).connect());
+    let connecting = (0..LATCHES).map(|_| Client::builder_for_testing(&server).session_timeout(T).connect());
     let clients = futures::future::try_join_all(connecting).await.expect("clients");
     let latches: Vec<LeaderLatch> = clients.iter().map(|client| latch(client, "latch")).collect();
     server.until(|| latches.iter().all(|latch| latch.our_path().is_some())).await;

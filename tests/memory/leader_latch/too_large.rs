@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use zookeeper_recipes::ErrorKind;
 use zookeeper_recipes::leader_latch::{LatchStatus, LeaderLatch};
-use zookeeper_recipes::testing::{Happening, TestingServer};
+use zookeeper_recipes::testing::{RecordKind, TestingServer};
 
 use super::fixture::{PATH, reaches, reaches_within};
 
@@ -21,7 +21,7 @@ async fn the_latch_fails_and_its_client_is_left_in_peace() {
     let other = LeaderLatch::builder(&client, "/latches/other").id("small").start().expect("it starts");
     reaches(&other, LatchStatus::Leading).await;
     tokio::time::sleep(Duration::from_secs(600)).await;
-    let lost = server.records().iter().filter(|record| record.what == Happening::Disconnected).count();
+    let lost = server.records().iter().filter(|record| record.what == RecordKind::Disconnected).count();
     assert!((2..=5).contains(&lost), "{lost} losses in ten minutes");
     server.max_buffer(1 << 20);
     // One attempt in some minutes gets through.

@@ -1,14 +1,10 @@
 //! What a holder can do.
 
-use std::time::Duration;
-
-use tracing_subscriber::filter::LevelFilter;
 use zookeeper_recipes::multi_lock::{Error, LockLost};
 use zookeeper_recipes::mutex::revoke;
 use zookeeper_recipes::{CreateMode, ErrorKind};
 
-use super::fixture::{PATHS, acquired, lines, lines_have, locks, setup};
-use crate::fixture::log::Log;
+use super::fixture::{PATHS, acquired, lines, lines_have, setup};
 use crate::fixture::{SOON, still_pending, within};
 
 #[tokio::test(start_paused = true)]
@@ -41,7 +37,7 @@ async fn all_are_lost_with_any_of_them() {
         assert!(!guard.is_held());
         guard.run(std::future::pending::<()>()).await.expect_err("one is lost");
         match guard.release().await {
-            Err(Error::Lost { path: lost }) => assert_eq!(&*lost, path),
+            Err(Error::Lost { path: lost, .. }) => assert_eq!(&*lost, path),
             other => panic!("{other:?}"),
         }
         assert_eq!((lines(&server), server.watches()), ([0, 0, 0], 0));
@@ -80,18 +76,4 @@ async fn a_holder_is_asked_to_release_by_the_node_of_any_of_them() {
         within("it is told", SOON, guard.lost()).await;
         assert_eq!(guard.on_revoke().await, Err(LockLost));
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_second_acquire_of_the_same_client_is_hinted_at_with_an_advice_that_it_can_follow() {
-    let (_server, [client]) = setup().await;
-    let (log, subscriber) = Log::new(LevelFilter::INFO);
-    let _logging = tracing::dispatcher::set_default(&subscriber);
-    let guard = acquired(&client).await;
-    let waited = locks(&client).acquire_timeout(Duration::from_secs(20)).await;
-    assert!(waited.expect("an answer").is_none(), "this client holds");
-    let hints = log.lines("this client holds itself");
-    let [hint] = &hints[..] else { panic!("one hint: {hints:#?}") };
-    assert!(hint.contains("share it") && !hint.contains("reenter()"), "{hint}");
-    guard.release().await.expect("it was held");
 }

@@ -11,7 +11,7 @@ async fn locks_that_cannot_be_one_are_refused() {
     let none: [&str; 0] = [];
     let cases = [
         (InterProcessMultiLock::new(&one, none), "at least one"),
-        (InterProcessMultiLock::new(&one, [PATHS[0], PATHS[1], PATHS[0]]), "/locks/a is there twice"),
+        (InterProcessMultiLock::new(&one, [PATHS[0], PATHS[1], PATHS[0]]), "/locks/a is given twice"),
         (InterProcessMultiLock::of([mutex(&one, PATHS[0]), mutex(&two, PATHS[1])]), "different clients"),
     ];
     for (refused, part) in cases {

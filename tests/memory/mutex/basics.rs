@@ -174,7 +174,8 @@ async fn kazoos_nodes_count_when_asked_for() {
 #[tokio::test(start_paused = true)]
 async fn a_namespace_is_put_before_every_path_and_taken_away_again() {
     let server = zookeeper_recipes::testing::TestingServer::start();
-    let client = zookeeper_recipes::Client::builder_for(&server).namespace("/app").connect().await.expect("a client");
+    let client =
+        zookeeper_recipes::Client::builder_for_testing(&server).namespace("/app").connect().await.expect("a client");
     let mutex = mutex(&client);
     let guard = acquired(&mutex).await;
     assert!(guard.node_path().starts_with("/locks/one/_c_"), "{}", guard.node_path());

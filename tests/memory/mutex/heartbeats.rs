@@ -17,7 +17,7 @@ async fn of_a_thousand_waiting_sessions_only_the_first_ones_send_heartbeats() {
     make_directory(&server);
     let mut clients = Vec::new();
     for _ in 0..SESSIONS {
-        clients.push(Client::builder_for(&server).session_timeout(T).connect().await.expect("a client"));
+        clients.push(Client::builder_for_testing(&server).session_timeout(T).connect().await.expect("a client"));
     }
     let held = acquired(&mutex(&clients[0])).await;
     let mut waiting = Vec::new();

@@ -14,7 +14,7 @@ const T: Duration = Duration::from_secs(12);
 const LEAST: Duration = Duration::from_secs(4);
 
 async fn connect(server: &TestingServer) -> Client {
-    let builder = Client::builder_for(server).session_timeout(T).error_policy(ErrorPolicy::Session);
+    let builder = Client::builder_for_testing(server).session_timeout(T).error_policy(ErrorPolicy::Session);
     builder.connect().await.expect("a client")
 }
 
@@ -32,7 +32,7 @@ async fn next_holder_after(seed: u64) -> Duration {
     let again = server.until(|| one.connection_state() == ConnectionState::Reconnected);
     within("another attempt", Duration::from_millis(1_500), again).await;
     let first = acquired(&mutex(&one)).await;
-    server.grant(LEAST..=LEAST);
+    server.grant_timeouts(LEAST..=LEAST);
     server.freeze_client(&one);
     assert!(first.is_held(), "nothing has happened yet");
     let next = within("the servers expire the session of the frozen one", T * 2, mutex(&two).acquire()).await;

@@ -9,7 +9,6 @@ mod expiry;
 mod fixture;
 mod freeze;
 mod heartbeats;
-mod hint;
 mod input;
 mod late_reconnect;
 mod lost_replies;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use zookeeper_recipes::mutex::{InterProcessMutex, MutexGuard};
-use zookeeper_recipes::testing::{Happening, Operation, Record, Task, TestingServer};
+use zookeeper_recipes::testing::{Operation, Record, RecordKind, Task, TestingServer};
 use zookeeper_recipes::{Client, ConnectionState, ErrorPolicy};
 
 use super::fixture::{acquired, line, line_has, make_directory, mutex, released, setup};
@@ -70,7 +70,7 @@ async fn a_lock_that_was_waited_for_costs_five_requests_and_its_hand_over_waits_
     let second = within("the lock is handed over", SOON, waiting).await.expect("held");
     assert_eq!(requests(&server), [Operation::Delete], "that of the one who leaves");
     let deleted = server.records().into_iter().find_map(|record| match record.what {
-        Happening::Event { .. } => Some(record.at),
+        RecordKind::Event { .. } => Some(record.at),
         _ => None,
     });
     assert!(deleted.is_some(), "the event came");
@@ -211,7 +211,7 @@ fn sent_by(server: &TestingServer, client: &Client) -> Vec<(u64, Operation)> {
     let session = client.session_id().expect("a session");
     let records = server.records().into_iter().filter(|record| record.session == session);
     let sent = records.filter_map(|record| match record.what {
-        Happening::Request { operation, .. } => Some((record.at, operation)),
+        RecordKind::Request { operation, .. } => Some((record.at, operation)),
         _ => None,
     });
     sent.collect()
@@ -251,7 +251,7 @@ async fn one_that_waits_further_back_or_does_nothing_sends_one_heartbeat_after_e
             let beats = client.request_counts().heartbeats - before;
             // A request that was given up may arrive late. The server then closes the connection that the session has.
             let records = line.server.records();
-            let connected = |record: &&Record| record.session == session && record.what == Happening::Connected;
+            let connected = |record: &&Record| record.session == session && record.what == RecordKind::Connected;
             let reconnects = records.iter().filter(connected).count() as u64;
             assert!((1..=attempts.into()).contains(&reconnects), "{reconnects} reconnects");
             assert_eq!(beats, reconnects, "with {attempts} attempts");
@@ -341,7 +341,7 @@ async fn of_a_hundred_waiters_one_hand_over_wakes_one() {
     released(first).await;
     tokio::time::sleep(SOON).await;
     assert_eq!(requests(&server), [Operation::Delete]);
-    let events = server.records().into_iter().filter(|record| matches!(record.what, Happening::Event { .. })).count();
+    let events = server.records().into_iter().filter(|record| matches!(record.what, RecordKind::Event { .. })).count();
     assert_eq!(events, 1);
     drop(waiters);
 }

@@ -132,7 +132,7 @@ async fn a_session_that_ended_while_waiting_leaves_it_open_whether_its_node_is_g
 async fn a_try_gives_up_after_the_connection_timeout() {
     let (server, _, _) = setup().await;
     let patience = Duration::from_secs(3);
-    let client = Client::builder_for(&server).session_timeout(T).connection_timeout(patience);
+    let client = Client::builder_for_testing(&server).session_timeout(T).connection_timeout(patience);
     let client = client.connect().await.expect("a client");
     let mutex = mutex(&client);
     server.refuse(&client);

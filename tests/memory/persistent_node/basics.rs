@@ -107,7 +107,8 @@ async fn a_container_that_the_server_deletes_is_created_again() {
 #[tokio::test(start_paused = true)]
 async fn the_path_is_that_of_the_namespace_and_missing_parents_are_containers() {
     let server = TestingServer::start();
-    let client = Client::builder_for(&server).namespace("/app").session_timeout(T).connect().await.expect("a client");
+    let client =
+        Client::builder_for_testing(&server).namespace("/app").session_timeout(T).connect().await.expect("a client");
     let node = PersistentNode::builder(&client, PATH).start().expect("it starts");
     assert_eq!(node.created().await.as_deref(), Ok(PATH));
     present(&node).await;

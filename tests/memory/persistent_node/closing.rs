@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use zookeeper_recipes::persistent_node::NodeMode;
-use zookeeper_recipes::testing::{Happening, Operation, Record, TestingServer};
+use zookeeper_recipes::testing::{Operation, Record, RecordKind, TestingServer};
 use zookeeper_recipes::{CreateMode, ErrorPolicy};
 
 use super::fixture::{DIR, FIXED, PATH, node, node_of, present, settle, setup};
@@ -168,5 +168,5 @@ async fn ends_before_its_create(seed: u64, mode: NodeMode, closes: bool) -> bool
 }
 
 fn is_create(record: &Record) -> bool {
-    matches!(record.what, Happening::Request { operation: Operation::Create, .. })
+    matches!(record.what, RecordKind::Request { operation: Operation::Create, .. })
 }

@@ -54,7 +54,7 @@ async fn data_just_below_the_limit_reaches_the_servers_also_with_a_namespace_lon
     let namespace = format!("/{}", "n".repeat(600));
     let limit = 64 << 10;
     let acls = (0..40).map(|number| Acl::new(Permissions::READ, "digest", format!("{number}:{}", "x".repeat(28))));
-    let client = Client::builder_for(&server)
+    let client = Client::builder_for_testing(&server)
         .namespace(&namespace)
         .max_request_bytes(limit)
         .acls(acls.chain([Acl::anyone_all()]).collect::<Vec<_>>())

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use zookeeper_recipes::ErrorKind;
-use zookeeper_recipes::testing::{Happening, TestingServer};
+use zookeeper_recipes::testing::{RecordKind, TestingServer};
 
 use super::fixture::{FIXED, PATH, fails, is_there, node, node_of, present, setup};
 use crate::fixture::{T, within};
 
 fn losses(server: &TestingServer) -> usize {
-    server.records().iter().filter(|record| record.what == Happening::Disconnected).count()
+    server.records().iter().filter(|record| record.what == RecordKind::Disconnected).count()
 }
 
 #[tokio::test(start_paused = true)]

@@ -74,7 +74,8 @@ async fn a_queue_beside_another_leaves_its_dead_letters_alone() {
 #[tokio::test(start_paused = true)]
 async fn a_custom_namespace_and_claims_path_are_used() {
     let (server, _, _) = setup().await;
-    let client = zookeeper_recipes::Client::builder_for(&server).namespace("/ns").connect().await.expect("a client");
+    let client =
+        zookeeper_recipes::Client::builder_for_testing(&server).namespace("/ns").connect().await.expect("a client");
     let queue = builder(&client).claims_path("/locks").build().expect("a queue");
     let producer = queue.producer();
     producer.put("a").await.expect("put");

@@ -40,7 +40,8 @@ async fn so_it_does_on_a_long_path_and_with_many_entries_in_its_acl() {
     let (server, one, two) = setup().await;
     goes_through(&one, &two, &format!("/{}", "queue".repeat(500))).await;
     let acls = vec![Acl::anyone_all(); 400];
-    let client = || async { Client::builder_for(&server).acls(acls.clone()).connect().await.expect("a client") };
+    let client =
+        || async { Client::builder_for_testing(&server).acls(acls.clone()).connect().await.expect("a client") };
     goes_through(&client().await, &client().await, "/guarded").await;
 }
 
@@ -48,8 +49,12 @@ async fn so_it_does_on_a_long_path_and_with_many_entries_in_its_acl() {
 async fn puts_share_no_transaction_that_is_larger_than_the_servers_take() {
     let (server, _, _) = setup().await;
     // As with a jute.maxbuffer of 20 000: three of them, and no four.
-    let small =
-        Client::builder_for(&server).max_request_bytes(20_000).session_timeout(T).connect().await.expect("a client");
+    let small = Client::builder_for_testing(&server)
+        .max_request_bytes(20_000)
+        .session_timeout(T)
+        .connect()
+        .await
+        .expect("a client");
     let producer = queue(&small).producer();
     producer.put("first").await.expect("put");
     server.clear_records();
@@ -69,8 +74,12 @@ async fn a_queue_that_java_clients_cannot_list_takes_more_and_each_crossing_is_l
     let (limit, warnings) = (400, || log.lines("event=\"too_long_for_java\""));
     let (server, _, two) = setup().await;
     // As with a jute.maxbuffer of 8 000: 400 names.
-    let small =
-        Client::builder_for(&server).max_request_bytes(8_000).session_timeout(T).connect().await.expect("a client");
+    let small = Client::builder_for_testing(&server)
+        .max_request_bytes(8_000)
+        .session_timeout(T)
+        .connect()
+        .await
+        .expect("a client");
     let clear = || {
         for name in names(&server) {
             server.delete_by_hand(&format!("{PATH}/{name}")).expect("it exists");

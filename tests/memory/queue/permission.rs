@@ -160,7 +160,7 @@ async fn taken_at_last(consumer: &Consumer<Utf8>) -> Delivery<String> {
 async fn acls_under_which_a_producer_cannot_count_are_told_and_not_tried_for_ever() {
     let server = TestingServer::start();
     let acls = vec![Acl::new(Permissions::READ | Permissions::CREATE | Permissions::DELETE, "world", "anyone")];
-    let client = Client::builder_for(&server).acls(acls).session_timeout(T).connect().await.expect("a client");
+    let client = Client::builder_for_testing(&server).acls(acls).session_timeout(T).connect().await.expect("a client");
     let producer = queue(&client).producer();
     let error = within("it is told", SOON, producer.put("a")).await.expect_err("no permission");
     assert_eq!(error.kind(), ErrorKind::NoAuth, "{error}");

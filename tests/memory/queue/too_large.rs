@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures::future::join_all;
 use zookeeper_recipes::mutex::InterProcessMutex;
 use zookeeper_recipes::queue::{DistributedQueue, RawBytes};
-use zookeeper_recipes::testing::{Happening, TestingServer};
+use zookeeper_recipes::testing::{RecordKind, TestingServer};
 use zookeeper_recipes::{CreateMode, ErrorKind};
 
 use super::fixture::{DEAD, PATH, names, queue, setup, taken};
@@ -14,7 +14,7 @@ use crate::fixture::{SOON, T, within};
 const MAX_BUFFER: usize = 64 * 1024;
 
 fn losses(server: &TestingServer) -> usize {
-    server.records().iter().filter(|record| record.what == Happening::Disconnected).count()
+    server.records().iter().filter(|record| record.what == RecordKind::Disconnected).count()
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,6 +1,6 @@
 //! Who waits for whom: none overtakes another, and each wakes once.
 
-use zookeeper_recipes::testing::{Happening, Operation};
+use zookeeper_recipes::testing::{Operation, RecordKind};
 
 use super::fixture::{gets, line, line_has, lock, reading, setup, waits_to_read, waits_to_write, writing};
 use crate::fixture::{SOON, requests, still_pending};
@@ -54,7 +54,7 @@ async fn a_hundred_readers_behind_a_writer_wake_once_each_and_send_nothing_then(
     }
     assert!(readers.iter().all(|reader| reader.is_held()));
     assert_eq!(requests(&server), [Operation::Delete], "that of the writer");
-    let woken = server.records().iter().filter(|record| matches!(record.what, Happening::Event { .. })).count();
+    let woken = server.records().iter().filter(|record| matches!(record.what, RecordKind::Event { .. })).count();
     // The session is told of the node once, however many of its readers watch it.
     assert_eq!(woken, 1);
     drop(readers);
@@ -73,7 +73,7 @@ async fn a_reader_behind_two_writers_waits_for_the_nearer_one_only() {
     tokio::time::sleep(SOON).await;
     let of_reader = three.session_id().expect("a session");
     let heard = server.records().into_iter().filter(|record| record.session == of_reader);
-    let heard: Vec<_> = heard.filter(|record| matches!(record.what, Happening::Event { .. })).collect();
+    let heard: Vec<_> = heard.filter(|record| matches!(record.what, RecordKind::Event { .. })).collect();
     assert_eq!(heard.len(), 0, "{heard:?}");
     drop(second);
     drop(gets(reader).await);

@@ -21,7 +21,7 @@ async fn cost(server: &TestingServer, semaphore: &InterProcessSemaphore, permits
     let mut times: Vec<_> = server
         .records()
         .into_iter()
-        .filter(|record| matches!(record.what, zookeeper_recipes::testing::Happening::Request { .. }))
+        .filter(|record| matches!(record.what, zookeeper_recipes::testing::RecordKind::Request { .. }))
         .map(|record| record.at)
         .collect();
     times.dedup();

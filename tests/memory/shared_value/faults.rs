@@ -41,7 +41,7 @@ async fn an_own_write_is_forgotten_when_its_node_is_deleted() {
 #[tokio::test(start_paused = true)]
 async fn an_own_write_whose_node_is_deleted_is_not_synced() {
     let server = TestingServer::start();
-    let client = Client::builder_for(&server).heartbeat(Heartbeat::Quorum).connect().await.expect("a client");
+    let client = Client::builder_for_testing(&server).heartbeat(Heartbeat::Quorum).connect().await.expect("a client");
     let value = text(&client, "a").await;
     value.set("b").await.expect("set");
     server.delete_by_hand(PATH).expect("it is there");

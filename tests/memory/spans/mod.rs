@@ -4,7 +4,6 @@
 mod recorder;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::sync::Notify;
 use tracing::{Instrument, Level};
@@ -87,23 +86,6 @@ async fn a_line_of_a_handler_has_the_fields_of_its_delivery() {
         assert!(line.contains(field), "{field}: {line}");
     }
     consuming.abort();
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_line_of_a_waiting_caller_has_the_path_of_the_lock() {
-    let (log, subscriber) = Log::new(LevelFilter::INFO);
-    let _logging = tracing::dispatcher::set_default(&subscriber);
-    let server = TestingServer::start();
-    let client = server.client().await.expect("a client");
-    let mutex = InterProcessMutex::builder(&client, "/locks/one").build().expect("built");
-    let guard = mutex.acquire().await.expect("held");
-    // The same client waits for its own lock, which is logged after ten seconds.
-    assert!(mutex.acquire_timeout(Duration::from_secs(20)).await.expect("an answer").is_none());
-    let line = line(&log, "waiting for a lock that this client holds itself");
-    for field in ["path=\"/locks/one\"", "held_for="] {
-        assert!(line.contains(field), "{field}: {line}");
-    }
-    guard.release().await.expect("released");
 }
 
 #[tokio::test(start_paused = true)]

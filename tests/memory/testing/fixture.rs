@@ -14,7 +14,7 @@ pub(crate) const T: Duration = Duration::from_secs(10);
 pub(crate) const A_MOMENT: Duration = Duration::from_millis(100);
 
 pub(crate) async fn connect(server: &TestingServer) -> Client {
-    Client::builder_for(server).session_timeout(T).connect().await.expect("a client")
+    Client::builder_for_testing(server).session_timeout(T).connect().await.expect("a client")
 }
 
 pub(crate) async fn latch(client: &Client) -> LeaderLatch {

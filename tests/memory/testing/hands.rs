@@ -131,7 +131,7 @@ async fn a_recipe_without_permission_reports_it_and_continues_when_it_is_granted
 #[tokio::test(start_paused = true)]
 async fn the_view_shows_nodes_watches_and_sessions() {
     let server = TestingServer::start();
-    let client = Client::builder_for(&server).namespace("/service").connect().await.unwrap();
+    let client = Client::builder_for_testing(&server).namespace("/service").connect().await.unwrap();
     client.create_containers("/a").await.unwrap();
     for name in ["/a/y", "/a/x"] {
         client.create(name, "data", CreateMode::Ephemeral).await.unwrap();

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use zookeeper_recipes::testing::{Happening, Loss, Operation, Record, Target, TestingServer, WatchEvent};
+use zookeeper_recipes::testing::{Loss, Operation, Record, RecordKind, Target, TestingServer, WatchEvent};
 
 use super::fixture::{T, connect, create, latch};
 
 /// The watch events among the records.
 pub(crate) fn events(records: &[Record]) -> Vec<WatchEvent> {
     let event = |record: &Record| match &record.what {
-        Happening::Event { event, .. } => Some(*event),
+        RecordKind::Event { event, .. } => Some(*event),
         _ => None,
     };
     records.iter().filter_map(event).collect()
@@ -32,31 +32,31 @@ async fn records_tell_the_life_of_a_session_in_order() {
     let records = server.records();
     assert!(records.is_sorted_by_key(|record| record.at), "in the order of time");
     let of = |session: i64| records.iter().filter(move |record| record.session == session).map(|record| &record.what);
-    let create = Happening::Request { client: 1, operation: Operation::Create, path: "/node".to_owned() };
+    let create = RecordKind::Request { client: 1, operation: Operation::Create, path: "/node".to_owned() };
     // A reconnect is told when a quorum has answered.
-    let confirmed = Happening::Request { client: 1, operation: Operation::Multi, path: "/".to_owned() };
+    let confirmed = RecordKind::Request { client: 1, operation: Operation::Multi, path: "/".to_owned() };
     let life: Vec<_> = of(first).collect();
     let expected = [
-        Happening::SessionOpened,
-        Happening::Connected,
+        RecordKind::SessionOpened,
+        RecordKind::Connected,
         create,
-        Happening::Disconnected,
-        Happening::Connected,
+        RecordKind::Disconnected,
+        RecordKind::Connected,
         confirmed,
-        Happening::SessionExpired,
-        Happening::Disconnected,
-        Happening::Expired,
+        RecordKind::SessionExpired,
+        RecordKind::Disconnected,
+        RecordKind::Expired,
     ];
     assert_eq!(life, expected.iter().collect::<Vec<_>>());
-    let created = records.iter().find(|record| matches!(record.what, Happening::Request { .. })).expect("the create");
-    let cut = records.iter().find(|record| record.what == Happening::Disconnected).expect("the cut");
+    let created = records.iter().find(|record| matches!(record.what, RecordKind::Request { .. })).expect("the create");
+    let cut = records.iter().find(|record| record.what == RecordKind::Disconnected).expect("the cut");
     assert!(cut.at - created.at >= 1_000, "in milliseconds");
     let second = records.last().expect("an end").session;
     assert_ne!(second, first);
-    let goodbye = Happening::Request { client: 1, operation: Operation::Close, path: String::new() };
+    let goodbye = RecordKind::Request { client: 1, operation: Operation::Close, path: String::new() };
     let life: Vec<_> = of(second).collect();
     let expected =
-        [&Happening::SessionOpened, &Happening::Connected, &goodbye, &Happening::SessionClosed, &Happening::Closed];
+        [&RecordKind::SessionOpened, &RecordKind::Connected, &goodbye, &RecordKind::SessionClosed, &RecordKind::Closed];
     assert_eq!(life, expected);
 }
 
@@ -72,7 +72,7 @@ async fn records_tell_of_watch_events_as_they_reach_the_client() {
     assert_eq!(server.records(), []);
     server.delete_by_hand(&node).unwrap();
     leadership.lost().await;
-    let deleted = Happening::Event { client: 1, event: WatchEvent::NodeDeleted, path: node };
+    let deleted = RecordKind::Event { client: 1, event: WatchEvent::NodeDeleted, path: node };
     assert!(server.records().iter().any(|record| record.what == deleted), "{:?}", server.records());
 }
 
@@ -162,7 +162,7 @@ async fn what_is_kept_of_long_paths_is_bounded() {
         assert_eq!(client.exists(&path).await.expect("an answer"), None);
     }
     let path_of = |record: Record| match record.what {
-        Happening::Request { path, .. } => path,
+        RecordKind::Request { path, .. } => path,
         _ => String::new(),
     };
     let paths: Vec<String> = server.records().into_iter().map(path_of).collect();

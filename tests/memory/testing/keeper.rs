@@ -13,7 +13,7 @@ const PATH: &str = "/app/locks/one";
 
 async fn keeper(dialect: Dialect) -> (TestingServer, Client) {
     let server = TestingServer::builder().dialect(dialect).start();
-    let client = Client::builder_for(&server).session_timeout(T).connect().await.expect("a client");
+    let client = Client::builder_for_testing(&server).session_timeout(T).connect().await.expect("a client");
     (server, client)
 }
 
@@ -43,7 +43,7 @@ async fn what_the_servers_lack_costs_two_sessions_each_and_is_done_without_from_
 #[tokio::test(start_paused = true)]
 async fn after_a_cut_the_client_is_back_at_once_and_two_never_hold() {
     let (server, one) = keeper(Dialect::Keeper26).await;
-    let two = Client::builder_for(&server).session_timeout(T).connect().await.expect("a client");
+    let two = Client::builder_for_testing(&server).session_timeout(T).connect().await.expect("a client");
     let (one_mutex, two_mutex) = (mutex(&one), mutex(&two));
     let guard = within("the lock", T, one_mutex.acquire()).await.expect("held");
     let mut waiting = Box::pin(two_mutex.acquire());
@@ -74,7 +74,7 @@ async fn what_nothing_can_replace_is_an_error_that_names_it() {
         }
     };
     assert_eq!(error.kind(), ErrorKind::Unimplemented, "{error}");
-    assert!(error.to_string().contains("addWatch, of ZooKeeper 3.6 and ClickHouse Keeper"), "{error}");
+    assert!(error.to_string().contains("addWatch (needs ZooKeeper 3.6 or ClickHouse Keeper"), "{error}");
     assert!(server.panics().is_empty());
 }
 
@@ -111,7 +111,7 @@ async fn a_create_whose_stat_cannot_be_read_is_not_reported_as_one_that_was_not_
 async fn no_hold_outlasts_its_session_because_of_reads() {
     let (tick, timeout) = (Duration::from_millis(800), Duration::from_secs(9));
     let server = TestingServer::builder().dialect(Dialect::Keeper26).servers(3).tick_time(tick).start();
-    let builder = Client::builder_for(&server).session_timeout(timeout).tick_time(tick);
+    let builder = Client::builder_for_testing(&server).session_timeout(timeout).tick_time(tick);
     let builder = builder.heartbeat(Heartbeat::Quorum).error_policy(ErrorPolicy::Session);
     let client = builder.connect().await.expect("a client");
     let guard = within("the lock", T, mutex(&client).acquire()).await.expect("held");
@@ -143,7 +143,7 @@ async fn no_hold_outlasts_its_session_because_of_reads() {
 #[tokio::test(start_paused = true)]
 async fn a_client_that_only_reads_keeps_its_session() {
     let server = TestingServer::builder().dialect(Dialect::Keeper26).servers(3).start();
-    let client = Client::builder_for(&server).session_timeout(T).connect().await.expect("a client");
+    let client = Client::builder_for_testing(&server).session_timeout(T).connect().await.expect("a client");
     let session = client.session_id();
     for _ in 0..40 {
         client.exists("/").await.expect("an answer");

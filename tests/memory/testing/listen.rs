@@ -24,7 +24,7 @@ async fn who_comes_by_a_socket_is_no_client_of_this_process() {
     let server = TestingServer::builder().servers(3).start();
     let listening = server.listen("127.0.0.1:0").expect("free ports");
     assert_eq!(listening.addresses().len(), 3);
-    let inside = Client::builder_for(&server).session_timeout(T).connect().await.expect("a client");
+    let inside = Client::builder_for_testing(&server).session_timeout(T).connect().await.expect("a client");
     let outside = by_socket(listening.connect_string()).await;
     outside.create("/from-outside", "", CreateMode::Persistent).await.expect("created");
     assert_eq!(server.paths(), ["/from-outside"]);

@@ -136,13 +136,13 @@ async fn cut_off_serves_old_data_then_drops_its_clients_until_heal() {
 }
 
 #[tokio::test(start_paused = true)]
-#[should_panic(expected = "server 3 cannot be cut off: there are 3")]
+#[should_panic(expected = "server 3 cannot be cut off in an ensemble of 3")]
 async fn cut_off_knows_how_many_there_are() {
     TestingServer::builder().servers(3).start().cut_off(3, T);
 }
 
 #[tokio::test(start_paused = true)]
-#[should_panic(expected = "server 0 cannot be cut off: there are 1")]
+#[should_panic(expected = "server 0 cannot be cut off in an ensemble of 1")]
 async fn cut_off_needs_another_server_to_be_cut_off_from() {
     TestingServer::start().cut_off(0, T);
 }

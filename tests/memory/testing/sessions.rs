@@ -59,7 +59,7 @@ async fn a_watcher_hears_that_the_nodes_of_an_expired_session_are_gone() {
 async fn the_servers_grant_from_two_to_twenty_ticks() {
     let server = TestingServer::builder().tick_time(Duration::from_millis(500)).start();
     for (wanted, granted) in [(100, 1_000), (1_500, 1_500), (60_000, 10_000)] {
-        let wanted = Client::builder_for(&server).session_timeout(Duration::from_millis(wanted));
+        let wanted = Client::builder_for_testing(&server).session_timeout(Duration::from_millis(wanted));
         let client = wanted.connect().await.unwrap();
         let granted = Duration::from_millis(granted);
         assert_eq!(client.session_timeout(), Some(granted));

@@ -30,7 +30,7 @@ async fn every_lever_refuses_a_client_of_another_server() {
     for (name, lever) in levers {
         let refused = catch_unwind(AssertUnwindSafe(|| lever(&server, &stranger))).expect_err(name);
         let said = refused.downcast_ref::<&str>().copied().unwrap_or_default();
-        assert!(said.contains("not one of this TestingServer"), "{name}: {said:?}");
+        assert!(said.contains("does not belong to this TestingServer"), "{name}: {said:?}");
         lever(&server, &own);
     }
     server.heal();

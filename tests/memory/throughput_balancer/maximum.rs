@@ -86,7 +86,7 @@ async fn a_maximum_is_created_once_whatever_becomes_of_the_answer_and_leads_to_o
 /// for `outage`, far longer than its connection timeout. `expired`: its session ends meanwhile.
 async fn set_through_an_outage(outage: Duration, expired: bool) -> Result<(), Error> {
     let (server, _clients) = setup(1).await;
-    let client = Client::builder_for(&server)
+    let client = Client::builder_for_testing(&server)
         .session_timeout(Duration::from_secs(40))
         .connection_timeout(Duration::from_secs(5))
         .connect()

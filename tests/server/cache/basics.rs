@@ -165,7 +165,7 @@ async fn the_changes_of_a_node_carry_what_was_before() {
     let mut changes = cache.changes();
     fixture.observer.set_data(&fixture.path, b"new").await;
     match next(&mut changes).await {
-        Change::Changed { old, new } => {
+        Change::Updated { old, new } => {
             assert_eq!((old.value(), new.value()), (Some(&b"".to_vec()), Some(&b"new".to_vec())));
             assert_eq!((old.stat().version, new.stat().version), (0, 1));
         }

@@ -34,7 +34,7 @@ pub(crate) fn word(top: &str, change: &Change<Bytes>) -> String {
     let below = |node: &Node<Bytes>| node.path().strip_prefix(top).unwrap_or_else(|| panic!("{node:?}")).to_owned();
     match change {
         Change::Added(node) => format!("+{}", below(node)),
-        Change::Changed { old, new } => {
+        Change::Updated { old, new } => {
             assert_eq!(old.path(), new.path());
             format!("~{}", below(new))
         }

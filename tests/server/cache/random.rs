@@ -44,7 +44,7 @@ fn apply(to: &mut Tree, change: Change<Bytes>, context: &str) {
             let before = to.insert(node.path().to_owned(), known(&node));
             assert!(before.is_none(), "{context}: {node:?} was there");
         }
-        Change::Changed { old, new } => {
+        Change::Updated { old, new } => {
             let before = to.insert(new.path().to_owned(), known(&new));
             assert_eq!(before, Some(known(&old)), "{context}: {new:?}");
         }

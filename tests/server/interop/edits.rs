@@ -45,7 +45,7 @@ async fn a_cache_follows_what_kazoo_writes() {
         match change {
             Change::Added(_) => added += 1,
             Change::Removed { .. } => removed += 1,
-            Change::Changed { .. } => {}
+            Change::Updated { .. } => {}
             other => panic!("{other:?}"),
         }
     }

@@ -14,13 +14,13 @@ use crate::seeds::Outcome;
 use crate::world::World;
 
 const LOCK: &str = "/lock";
-/// So many things happen in a seed.
+/// The number of actions in a seed.
 const ACTS: usize = 80;
 const MOST_CLIENTS: usize = 7;
 const MOST_HANDLES: usize = 10;
-/// What is set is a multiple of this; what is added is smaller.
+/// Numbers that are set are multiples of this; numbers that are added are smaller.
 const SET: i64 = 1 << 40;
-/// The sums of the smaller ones stay below.
+/// Numbers that are added are multiples of this; their sums stay below `SET`.
 const ADD: i64 = 1 << 12;
 
 struct Handle {
@@ -41,7 +41,7 @@ struct Play {
     calls: Vec<Under>,
     /// The number of the next call.
     next: usize,
-    /// Calls whose outcome is known, to be compared again in the end.
+    /// Calls that have ended, to be compared again in the end.
     ended: Vec<(usize, End)>,
 }
 
@@ -78,7 +78,7 @@ impl Play {
         self.world.close().await
     }
 
-    /// Another handle of this client; by chance one with a lock.
+    /// Opens another handle of this client, by chance one with a lock.
     fn open(&mut self, client: usize) {
         if self.handles.len() >= MOST_HANDLES {
             return;
@@ -113,7 +113,7 @@ impl Play {
         Ok(())
     }
 
-    /// Calls something on a handle; by chance several at once.
+    /// Makes a call on a handle, by chance several at once.
     async fn call(&mut self) -> Result<(), String> {
         if self.handles.is_empty() {
             return Ok(());
@@ -178,10 +178,10 @@ impl Play {
         let made = self.history.made(id);
         let made =
             made.and_then(|(before, after)| Some((before.as_deref().and_then(parsed).unwrap_or(0), parsed(&after)?)));
-        if made == Some(told) { Ok(()) } else { Err(format!("call {id} tells of {told:?}, and made {made:?}")) }
+        if made == Some(told) { Ok(()) } else { Err(format!("call {id} returned {told:?}, but made {made:?}")) }
     }
 
-    /// Drops a handle; its calls go on.
+    /// Drops a handle; its calls continue.
     fn forget(&mut self) {
         if self.handles.len() > 1 {
             let at = self.world.random.usize(..self.handles.len());
@@ -202,7 +202,7 @@ impl Play {
         self.ended.push((id, End::Unknown));
     }
 
-    /// The data of a write by hand.
+    /// Returns the data for a write by hand.
     fn by_hand(&mut self) -> Vec<u8> {
         self.next += 1;
         let number = -i64::try_from(self.next).expect("few calls") * SET;
@@ -219,7 +219,7 @@ impl Play {
         }
     }
 
-    /// A node of a handle; by chance all of them, and the number.
+    /// Deletes a handle's node by hand; by chance all of them, and the number.
     fn delete_by_hand(&mut self) {
         let nodes = self.world.server.children(PATH);
         let all = self.world.random.bool();
@@ -251,13 +251,13 @@ impl Play {
             match (&mut under.task).now_or_never() {
                 None => self.calls.push(under),
                 Some(Ok(outcome)) => self.end(under.id, outcome)?,
-                Some(Err(_)) => return Err(format!("call {} of client {} is gone", under.id, under.client)),
+                Some(Err(_)) => return Err(format!("call {} of client {} has no result", under.id, under.client)),
             }
         }
         Ok(())
     }
 
-    /// When nothing is wrong any more, all calls end, and each handle can add.
+    /// Checks that after healing all calls end, and each handle can add.
     async fn finish(&mut self) -> Result<(), String> {
         // Sessions are given up, and many calls of one handle take turns.
         let patience = self.world.timeout * 4 + Duration::from_secs(60);
@@ -273,12 +273,12 @@ impl Play {
         }
         for at in 0..self.handles.len() {
             let number = self.handles[at].number.clone();
-            // A reply may still be lost, of a handle whose node was deleted.
+            // The reply to a handle whose node was deleted may still be lost.
             while !self.add_in_the_end(&number, patience).await? {}
             let read = timeout(patience, number.get()).await.map_err(|_| "a read does not end".to_owned())?;
             let held = self.held();
             if read != Ok(held.unwrap_or(0)) {
-                return Err(format!("{read:?} was read, and there is {held:?}"));
+                return Err(format!("{read:?} was read, but the node has {held:?}"));
             }
         }
         for (id, end) in self.ended.clone() {
@@ -287,7 +287,7 @@ impl Play {
         Ok(())
     }
 
-    /// Returns whether the outcome is known.
+    /// Adds a last time. Returns whether the outcome is known.
     async fn add_in_the_end(&mut self, number: &DistributedAtomicLong, patience: Duration) -> Result<bool, String> {
         let id = self.next;
         self.next += 1;
@@ -305,7 +305,7 @@ impl Play {
         Ok(is_known)
     }
 
-    /// When all handles are dropped, no node is left but the number.
+    /// Drops all handles, and waits until no node is left but the number.
     async fn leave(&mut self) -> Result<(), String> {
         self.handles.clear();
         let deadline = Instant::now() + self.world.timeout * 4 + Duration::from_secs(20);

@@ -1,4 +1,4 @@
-//! What caches have shown, checked against the history of the ensemble.
+//! What caches have shown, checked against the history of the servers.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -40,7 +40,7 @@ struct State {
     violation: Option<String>,
 }
 
-/// All caches. Clones look at the same ones.
+/// The record of all caches. Clones share it.
 #[derive(Debug, Clone)]
 pub(crate) struct Ledger {
     server: Arc<OnceLock<(TestingServer, Trace)>>,
@@ -56,17 +56,17 @@ impl Ledger {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Nothing is done once the world was let go of.
+    /// Runs `act`, unless the ledger was released.
     fn with<R: Default>(&self, act: impl FnOnce(&mut State) -> R) -> R {
         self.lock().as_mut().map(act).unwrap_or_default()
     }
 
     pub(crate) fn watch(&self, server: &TestingServer, trace: &Trace) {
-        // There is one.
+        // It is set only once.
         let _ = self.server.set((server.clone(), trace.clone()));
     }
 
-    /// The check after each step.
+    /// Notes what the servers have; called after each step.
     pub(crate) fn look(&self) {
         if let Some((server, _)) = self.server.get() {
             self.with(|state| state.history.look(server));
@@ -90,7 +90,7 @@ impl Ledger {
         self.with(|state| state.violation.clone())
     }
 
-    /// A deposed leader may answer syncs by itself until then.
+    /// Notes until when a deposed leader may answer syncs by itself.
     pub(crate) fn deposed_until(&self, until: Option<Instant>) {
         self.with(|state| state.deposed_until = state.deposed_until.max(until));
     }
@@ -103,24 +103,24 @@ impl Ledger {
         self.with(|state| state.counts)
     }
 
-    /// The number of the present moment.
+    /// Returns the number of the present moment.
     pub(crate) fn now(&self) -> usize {
         self.look();
         self.with(|state| state.history.now())
     }
 
-    /// What the servers have in this part.
+    /// Returns what the servers have in this part.
     pub(crate) fn present(&self, part: &Part) -> Ids {
         self.look();
         self.with(|state| state.history.present(part))
     }
 
-    /// When the last snapshot of the cache was seen.
+    /// Returns when the last snapshot of the cache was seen.
     pub(crate) fn last_snapshot(&self, cache: u64) -> Option<Instant> {
         self.with(|state| state.shown.get(&cache).and_then(|shown| shown.last))
     }
 
-    /// A cache shows a new snapshot.
+    /// Checks a new snapshot of a cache.
     pub(crate) fn shows(&self, cache: u64, part: &Part, with_data: bool, snapshot: &Snapshot<Vec<u8>>) {
         self.look();
         let violation = self.with(|state| {
@@ -131,12 +131,12 @@ impl Ledger {
             shown.last = Some(Instant::now());
             let violation = shown.goes_back(snapshot.zxid(), &ids).or_else(|| {
                 let stranger = ids.keys().find(|path| !part.contains(path));
-                stranger.map(|path| format!("{path} is no part of it"))
+                stranger.map(|path| format!("{path} is not part of it"))
             });
             let violation = violation.or_else(|| state.history.wrong(snapshot, with_data));
             violation.or_else(|| {
                 let is_wrong = snapshot.is_settled() && !state.history.was_once(part, &ids);
-                is_wrong.then(|| format!("settled, and never was so: {ids:?}; now {}", state.history.describe_last()))
+                is_wrong.then(|| format!("settled, but was never so: {ids:?}; now {}", state.history.describe_last()))
             })
         });
         if let Some(violation) = violation {
@@ -144,7 +144,7 @@ impl Ledger {
         }
     }
 
-    /// A snapshot must have everything that was committed at that moment, unless a deposed leader may have answered.
+    /// Checks that a snapshot has everything committed by that moment, unless a deposed leader may have answered.
     pub(crate) fn contains(&self, cache: u64, part: &Part, since: usize, asked: Instant, snapshot: &Snapshot<Vec<u8>>) {
         let violation = self.with(|state| {
             if state.deposed_until.is_some_and(|until| asked <= until) {
@@ -153,11 +153,11 @@ impl Ledger {
             state.history.older(since, part, &ids(snapshot))
         });
         if let Some(violation) = violation {
-            self.object(format!("cache {cache}: synced, and yet {violation}"));
+            self.object(format!("cache {cache}: synced, but {violation}"));
         }
     }
 
-    /// The age of a snapshot: everything is in it that was committed so long ago.
+    /// Checks the age of a snapshot: it must have everything that was committed that long ago.
     pub(crate) fn is_of_that_age(&self, cache: u64, part: &Part, snapshot: &Snapshot<Vec<u8>>) {
         let Some(at) = Instant::now().checked_sub(snapshot.age()) else { return };
         self.look();
@@ -169,18 +169,18 @@ impl Ledger {
             state.history.older(since, part, &ids(snapshot))
         });
         if let Some(violation) = violation {
-            self.object(format!("cache {cache}: its age is {:?}, and yet {violation}", snapshot.age()));
+            self.object(format!("cache {cache}: its age is {:?}, but {violation}", snapshot.age()));
         }
     }
 
-    /// Lets go of everything.
+    /// Drops everything.
     pub(crate) fn release(&self) {
         *self.lock() = None;
     }
 }
 
 impl Shown {
-    /// What became older.
+    /// Describes what became older.
     fn goes_back(&mut self, zxid: i64, ids: &Ids) -> Option<String> {
         if zxid < self.zxid {
             return Some(format!("zxid {zxid} after {}", self.zxid));
@@ -189,7 +189,7 @@ impl Shown {
         for (path, (id, is_there)) in &mut self.nodes {
             match ids.get(path) {
                 None => *is_there = false,
-                // One that is gone never comes back; another one may come.
+                // A deleted node never comes back; another one may be created.
                 Some(now) if now.0 < id.0 || now < id || (!*is_there && now.0 == id.0) => {
                     return Some(format!("{path} is {now:?} after {id:?}"));
                 }

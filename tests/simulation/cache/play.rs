@@ -12,7 +12,7 @@ use super::reader::{NEVER_LAGS, Plan, Slot, read};
 use crate::seeds::Outcome;
 use crate::world::{World, dialect_of};
 
-/// So many things happen in a seed.
+/// The number of actions in a seed.
 const ACTS: usize = 60;
 const MOST_CACHES: usize = 4;
 
@@ -25,20 +25,20 @@ struct Reader {
 /// A change of the tree.
 #[derive(Debug, Clone, Copy)]
 enum Write {
-    /// The node is written; created, if it is missing.
+    /// The node is written, or created if it is missing.
     Put,
     /// It is deleted, with everything below.
     Delete,
     /// It is deleted, with everything below, and created again.
     Replace,
-    /// It is written in one transaction with the node above it.
+    /// It is written in one transaction with the nodes above it.
     Together,
 }
 
 pub(crate) struct Play {
     pub(crate) world: World,
     pub(crate) ledger: Ledger,
-    /// How many of the paths the seed has.
+    /// How many of the paths the seed uses.
     paths: usize,
     written: u64,
     came: u64,
@@ -79,7 +79,7 @@ impl Play {
             }
         }
         self.world.heal();
-        // A write that was sent before may be late.
+        // A write that was sent before healing may arrive late.
         self.world.pass(self.world.quiet()).await;
         self.end(self.world.timeout * 3 + Duration::from_secs(20)).await
     }
@@ -99,7 +99,7 @@ impl Play {
         }
     }
 
-    /// A cache is started. With a bound, nothing is wrong with the network.
+    /// Starts a cache. With a bound, the network has no faults.
     pub(crate) fn enter(&mut self, bound: Option<Duration>) {
         let (number, client) = (self.came, self.world.a_client());
         self.came += 1;
@@ -153,7 +153,7 @@ impl Play {
             7..=8 => Write::Replace,
             _ => Write::Together,
         };
-        // Those at the top less often: everything else goes with them.
+        // Upper nodes less often, as everything below is deleted with them.
         let path = PATHS[random.usize(..self.paths).max(random.usize(..self.paths))];
         (write, path, self.written.to_string())
     }
@@ -171,7 +171,7 @@ impl Play {
         }
         if matches!(write, Write::Put | Write::Replace | Write::Together) {
             for above in above(path) {
-                // Either may fail: what is proposed and not committed yet counts, too.
+                // Either may fail: what is proposed but not committed yet counts, too.
                 if server.stat(above).is_none() {
                     let _ = server.create_by_hand(above, &data, CreateMode::Persistent);
                 } else if above == path {
@@ -182,10 +182,10 @@ impl Play {
         }
     }
 
-    /// A client writes, however long that takes and whatever comes of it.
+    /// Lets a client write, however long that takes and however it ends.
     fn write(&mut self) {
         let ((write, path, data), client) = (self.a_write(), self.world.a_client());
-        // A leaf may go with its session.
+        // A leaf may be deleted with its session.
         let mode = if self.world.random.u8(..6) == 0 { CreateMode::Ephemeral } else { CreateMode::Persistent };
         self.ledger.note(format_args!("client {client}: {write:?} {path} {data}, {mode:?}"));
         let client = self.world.clients[client].clone();
@@ -193,7 +193,7 @@ impl Play {
         drop(self.world.server.spawn(&client, writing));
     }
 
-    /// A reply that caches wait for.
+    /// Loses a reply that caches wait for.
     fn lose_a_reply(&mut self) {
         let client = self.world.a_client();
         let all = [Operation::Exists, Operation::GetData, Operation::List, Operation::Sync, Operation::AddWatch];
@@ -203,7 +203,7 @@ impl Play {
         self.ledger.note(format_args!("the next reply to {operation:?} of client {client} will be lost, {loss:?}"));
     }
 
-    /// From time to time the data of a node cannot be read any more, or that of all nodes can be read again.
+    /// From time to time, makes the data of a node unreadable, or the data of all nodes readable again.
     pub(crate) fn fail_reads(&mut self) {
         let path = *self.world.random.choice(&PATHS).expect("there are some");
         match self.world.random.u8(..100) {
@@ -224,7 +224,7 @@ impl Play {
         }
     }
 
-    /// A cache that shows no new snapshot for so long, although the tree changes all the time.
+    /// Describes a cache that has shown no new snapshot for this time, although the tree changes all the time.
     pub(crate) fn stalled(&self, bound: Duration) -> Option<String> {
         let readers = self.readers.iter().filter(|reader| reader.plan.part.without.is_none());
         let mut all = readers.filter(|reader| reader.plan.part.root == TOP && reader.plan.part.depth > 3);
@@ -235,23 +235,23 @@ impl Play {
         })
     }
 
-    /// What is wrong with a cache now.
+    /// Describes how a cache differs from the servers.
     fn differs(&self) -> Option<String> {
         self.readers.iter().find_map(|reader| {
             let number = reader.plan.number;
             let Some((cache, fold)) = reader.slot.get() else { return Some(format!("cache {number} has not started")) };
             let (shown, present) = (ids(&cache.snapshot()), self.ledger.present(&reader.plan.part));
             if shown != present {
-                return Some(format!("cache {number} shows {shown:?} of {present:?}"));
+                return Some(format!("cache {number} shows {shown:?} instead of {present:?}"));
             }
             if let Some(node) = cache.snapshot().iter().find(|node| is_unreadable(node)) {
                 return Some(format!("cache {number} has not read {node:?} again"));
             }
-            (fold != present).then(|| format!("the changes of cache {number} make {fold:?} of {present:?}"))
+            (fold != present).then(|| format!("the changes of cache {number} add up to {fold:?}, not {present:?}"))
         })
     }
 
-    /// When nothing changes any more, all caches have what the servers have, and keep it; then all leave.
+    /// Checks that all caches come to have what the servers have, and keep it, once nothing changes any more.
     pub(crate) async fn end(&mut self, within: Duration) -> Result<(), String> {
         let (deadline, mut calm_since) = (Instant::now() + within, Instant::now());
         while calm_since.elapsed() < Duration::from_secs(3) {
@@ -269,7 +269,7 @@ impl Play {
         for reader in &self.readers {
             let Some((cache, _)) = reader.slot.get() else { continue };
             let synced = timeout(within, cache.synced()).await;
-            let snapshot = synced.map_err(|_| format!("cache {}: synced takes for ever", reader.plan.number))?;
+            let snapshot = synced.map_err(|_| format!("cache {}: synced does not return", reader.plan.number))?;
             let snapshot = snapshot.map_err(|error| format!("cache {}: {error}", reader.plan.number))?;
             if !snapshot.is_settled() || ids(&snapshot) != self.ledger.present(&reader.plan.part) {
                 return Err(format!("cache {} is not settled, or differs: {snapshot:?}", reader.plan.number));
@@ -278,7 +278,7 @@ impl Play {
         Ok(())
     }
 
-    /// All caches and nodes go, and nothing else is left.
+    /// Drops all caches, deletes all nodes, and checks that nothing else is left.
     pub(crate) async fn over(mut self, played: Result<(), String>) -> Outcome {
         while !self.readers.is_empty() {
             self.leave();
@@ -313,7 +313,7 @@ async fn leave_nothing(world: &mut World) -> Result<(), String> {
     world.close().await
 }
 
-/// A path and all paths below it, the lowest first.
+/// Returns a path and all paths below it, the lowest first.
 fn below(path: &'static str) -> impl Iterator<Item = &'static str> {
     PATHS
         .into_iter()
@@ -321,7 +321,7 @@ fn below(path: &'static str) -> impl Iterator<Item = &'static str> {
         .filter(move |at| at.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with('/')))
 }
 
-/// All paths above a path and the path itself, the highest first.
+/// Returns all paths above a path and the path itself, the highest first.
 fn above(path: &'static str) -> impl Iterator<Item = &'static str> {
     path.match_indices('/').skip(1).map(move |(end, _)| &path[..end]).chain([path])
 }
@@ -329,7 +329,7 @@ fn above(path: &'static str) -> impl Iterator<Item = &'static str> {
 async fn carry_out(client: Client, write: Write, path: &'static str, data: String, mode: CreateMode) {
     let is_leaf = below(path).count() == 1;
     let mode_of = |at: &str| if at == path && is_leaf { mode } else { CreateMode::Persistent };
-    // Each may fail with its session, and because of what others do.
+    // Each call may fail, with its session or because of other clients.
     match write {
         Write::Put => {
             if client.set(path, &data, None).await.is_err() {

@@ -1,4 +1,4 @@
-//! One that has a cache: it looks at each snapshot, follows the changes, and asks for what is there now.
+//! A reader with a cache: it checks each snapshot, follows the changes, and asks for current snapshots.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -13,32 +13,32 @@ use zookeeper_recipes::cache::{Cache, Change};
 use super::history::{Id, Ids, Part, ids, is_unreadable};
 use super::ledger::Ledger;
 
-/// Subscribers that may be behind by so many batches never lag in a seed: they pause for two seconds at most, and at
-/// the fastest there is a write each millisecond.
+/// Subscribers that may be behind by this many batches never lag in a seed: they pause for two seconds at most, and
+/// there is at most one write per millisecond.
 pub(super) const NEVER_LAGS: usize = 4_096;
 
-/// What is asked for, and how.
+/// What a reader asks for, and how.
 #[derive(Debug, Clone)]
 pub(crate) struct Plan {
     pub(crate) number: u64,
     pub(crate) part: Part,
     pub(crate) with_data: bool,
     pub(crate) capacity: usize,
-    /// The subscriber of the changes pauses so long at most.
+    /// The longest pause of the subscriber of the changes.
     pub(crate) slow: Duration,
-    /// Between two calls of `synced`, at most.
+    /// The longest pause between two calls of `synced`.
     pub(crate) pause: Duration,
-    /// A call of `synced` may be dropped after so long at most; some are.
+    /// A call of `synced` is dropped after a random time of up to this.
     pub(crate) patience: Duration,
-    /// Nothing is wrong with the network: no call of `synced` takes longer.
+    /// The network has no faults, and no call of `synced` may take longer.
     pub(crate) bound: Option<Duration>,
     pub(crate) seed: u64,
 }
 
-/// A cache, and what its subscriber has made of the changes.
+/// A cache, and the fold of its changes.
 type Read = (Cache<Vec<u8>>, Ids);
 
-/// The same, once the cache was started.
+/// The cache and the fold, once the cache was started.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Slot(Arc<Mutex<Option<Read>>>);
 
@@ -47,7 +47,7 @@ impl Slot {
         act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The cache and the fold of its changes.
+    /// Returns the cache and the fold of its changes.
     pub(crate) fn get(&self) -> Option<(Cache<Vec<u8>>, Ids)> {
         self.with(|slot| slot.clone())
     }
@@ -65,7 +65,7 @@ impl Slot {
     }
 }
 
-/// Reads until the client is closed, or for ever.
+/// Reads until the client is closed, or forever.
 pub(crate) async fn read(plan: Plan, client: Client, ledger: Ledger, slot: Slot) {
     let Part { root, with_root, depth, without } = plan.part.clone();
     let builder = match (with_root, depth) {
@@ -99,7 +99,7 @@ pub(crate) async fn read(plan: Plan, client: Client, ledger: Ledger, slot: Slot)
     drop(looked);
 }
 
-/// Follows the changes, and compares what comes of them with each snapshot that it has caught up with.
+/// Follows the changes, and compares their fold with each snapshot that it has caught up with.
 async fn follow(plan: &Plan, cache: &Cache<Vec<u8>>, ledger: &Ledger, slot: &Slot) {
     let mut random = Rng::with_seed(plan.seed);
     let mut changes = cache.changes();
@@ -117,7 +117,7 @@ async fn follow(plan: &Plan, cache: &Cache<Vec<u8>>, ledger: &Ledger, slot: &Slo
         slot.folded(&fold);
         let snapshot = ids(&cache.snapshot());
         if fold != snapshot {
-            return ledger.object(format!("cache {}: the changes make {fold:?} of {snapshot:?}", plan.number));
+            return ledger.object(format!("cache {}: the changes add up to {fold:?}, not {snapshot:?}", plan.number));
         }
         if !plan.slow.is_zero() {
             sleep(plan.slow.mul_f64(random.f64())).await;
@@ -130,9 +130,9 @@ fn apply(plan: &Plan, fold: &mut Ids, change: &Change<Vec<u8>>, ledger: &Ledger)
     match change {
         Change::Added(node) => match fold.insert(node.path().to_owned(), id(node)) {
             None => Ok(()),
-            Some(old) => Err(format!("{old:?} is there")),
+            Some(old) => Err(format!("{old:?} was there")),
         },
-        Change::Changed { old, new } => {
+        Change::Updated { old, new } => {
             let is_new = id(old).1 < id(new).1 || (id(old) == id(new) && is_unreadable(old) != is_unreadable(new));
             if old.path() != new.path() || id(old).0 != id(new).0 || !is_new {
                 return Err("not the same node, or no difference".to_owned());
@@ -158,11 +158,11 @@ fn apply(plan: &Plan, fold: &mut Ids, change: &Change<Vec<u8>>, ledger: &Ledger)
             *fold = ids(snapshot);
             Ok(())
         }
-        _ => Err("nothing is wrong with the tree".to_owned()),
+        _ => Err("an unexpected change".to_owned()),
     }
 }
 
-/// Asks for snapshots of now, and looks at the age of others.
+/// Asks for current snapshots, and checks the age of others.
 async fn ask(plan: &Plan, cache: &Cache<Vec<u8>>, ledger: &Ledger) {
     let mut random = Rng::with_seed(!plan.seed);
     loop {

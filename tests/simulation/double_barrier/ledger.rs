@@ -1,4 +1,4 @@
-//! The nodes on the servers after every step, and the results that a member may get because of them.
+//! The nodes on the servers after every step, and the results that they allow a member to get.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -25,9 +25,9 @@ struct Node {
 /// A round, by the transaction that opened it.
 #[derive(Debug, Default)]
 struct Round {
-    /// Those who were there when it opened, and those who joined.
+    /// The nodes that existed when it opened, and those that joined later.
     members: BTreeSet<String>,
-    /// None of them is there any more.
+    /// None of these nodes exists any more.
     is_dead: bool,
 }
 
@@ -37,19 +37,19 @@ struct State {
     /// The names of the nodes that exist.
     there: BTreeSet<String>,
     rounds: BTreeMap<i64, Round>,
-    /// The barrier's node as last looked at: its newest child or loss of one, and its data version.
+    /// The barrier's node when it was last checked: its latest change of children, and its data version.
     seen: Option<(i64, i32)>,
     violation: Option<String>,
 }
 
-/// A member's place in a round, when it was let in.
+/// A member's place in a round that it has entered.
 #[derive(Debug, Clone)]
 pub(super) struct Inside {
     round: i64,
     node: String,
 }
 
-/// Looks at the servers after each step.
+/// Checks the servers after each step.
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
     threshold: Mutex<usize>,
@@ -71,21 +71,21 @@ impl State {
         self.there.contains(name)
     }
 
-    /// The nodes of a member that were made after the transaction `mark`.
+    /// Returns the nodes of a member that were created after the transaction `mark`.
     fn of<'a>(&'a self, member: &'a str, mark: i64) -> impl Iterator<Item = (&'a String, &'a Node)> {
         self.nodes.iter().filter(move |(_, node)| node.member == member && node.czxid > mark)
     }
 }
 
 impl Ledger {
-    /// From now on there is a world to watch.
+    /// Starts to watch a world.
     pub(super) fn watch(&self, world: &World, threshold: usize) {
         *lock(&self.threshold) = threshold;
         *lock(&self.is_keeper) = world.dialect != Dialect::ZooKeeper;
         *lock(&self.world) = Some((world.server.clone(), world.trace.clone()));
     }
 
-    /// Lets go of the world, which holds this ledger.
+    /// Drops the world, which refers to this ledger.
     pub(super) fn release(&self) {
         *lock(&self.world) = None;
     }
@@ -142,7 +142,7 @@ impl Ledger {
         }
     }
 
-    /// `vanished`: so many have gone in this step, perhaps after the round opened.
+    /// Checks the open round. `vanished` nodes have gone in this step, perhaps after the round opened.
     fn look_at_round(&self, state: &mut State, czxid: i64, joined: Vec<String>, vanished: usize, trace: &Trace) {
         if !state.rounds.contains_key(&czxid) {
             let there = state.there.iter().filter(|name| state.nodes[*name].czxid < czxid);
@@ -151,11 +151,11 @@ impl Ledger {
             trace.note(format_args!("round {czxid:x} opens with {who:?}"));
             let threshold = *lock(&self.threshold);
             if members.len() + vanished < threshold {
-                state.object(format!("a round for {threshold} opened with {members:?} alone"));
+                state.object(format!("a round for {threshold} opened with only {members:?}"));
             }
             let old = state.rounds.values().flat_map(|round| &round.members);
             if let Some(inside) = old.into_iter().find(|name| state.is_there(name)).cloned() {
-                state.object(format!("a round opened while {inside} of the one before was inside"));
+                state.object(format!("a round opened while {inside} of an earlier one was inside"));
             }
             state.rounds.insert(czxid, Round { members, is_dead: false });
         }
@@ -170,20 +170,20 @@ impl Ledger {
         state.rounds.insert(czxid, round);
     }
 
-    /// The newest node of a member: later ones belong to its next call.
+    /// Returns the transaction of a member's newest node: later nodes belong to its next call.
     pub(super) fn mark(&self, member: &str) -> i64 {
         self.look();
         let state = lock(&self.state);
         state.of(member, i64::MIN).map(|(_, node)| node.czxid).max().unwrap_or(i64::MIN)
     }
 
-    /// Whether a member waits with a node.
+    /// Returns whether a member has a node.
     pub(super) fn has_node(&self, member: &str) -> bool {
         self.look();
         lock(&self.state).of(member, i64::MIN).any(|(_, node)| node.gone.is_none())
     }
 
-    /// A member that is in a round that has opened.
+    /// Returns whether a member is in a round that has opened.
     pub(super) fn is_counted(&self, member: &str) -> bool {
         self.look();
         let state = lock(&self.state);
@@ -191,18 +191,18 @@ impl Ledger {
         of.into_iter().any(|(name, _)| state.rounds.values().any(|round| round.members.contains(name)))
     }
 
-    /// A member was let in; its place, if its node still exists. `heard_by` returns when it must know of a deletion
-    /// at the given time.
+    /// Checks that a member was right to enter, and returns its place if its node still exists. `heard_by` returns when
+    /// the member must know of a deletion at the given time.
     pub(super) fn entered(&self, member: &str, mark: i64, heard_by: impl Fn(Instant) -> Instant) -> Option<Inside> {
         self.look();
         let ready = lock(&self.world).as_ref().and_then(|(server, _)| server.stat(READY)).map(|stat| stat.czxid);
         let mut state = lock(&self.state);
-        // On Keeper a request of the session before may be carried out late, and leave a newer node.
+        // On Keeper a request of the previous session may be carried out late, and leave a newer node.
         let own = state.of(member, mark).max_by_key(|(name, node)| (self.may_be_own(name), node.czxid));
         let (name, node) = own.map(|(name, node)| (name.clone(), node.clone()))?;
         if let Some(gone) = node.gone {
             if Instant::now() > heard_by(gone) {
-                state.object(format!("{member} was let in {:?} after its node had gone", gone.elapsed()));
+                state.object(format!("{member} entered {:?} after its node was gone", gone.elapsed()));
             }
             return None;
         }
@@ -210,17 +210,17 @@ impl Ledger {
         match round {
             Some((czxid, round)) if round.members.contains(&name) => Some(Inside { round: czxid, node: name }),
             Some((czxid, _)) => {
-                state.object(format!("{member} was let in, and is not in the round {czxid:x}"));
+                state.object(format!("{member} entered, but is not in the round {czxid:x}"));
                 None
             }
             None => {
-                state.object(format!("{member} was let in, and no round is open"));
+                state.object(format!("{member} entered, but no round is open"));
                 None
             }
         }
     }
 
-    /// A member was told that its time was over.
+    /// Checks that a member whose `enter` timed out was right to give up.
     pub(super) fn gave_up(&self, member: &str, mark: i64) {
         self.look();
         let mut state = lock(&self.state);
@@ -230,8 +230,8 @@ impl Ledger {
             .find(|(name, node)| !node.by_hand && state.rounds.values().any(|round| round.members.contains(*name)));
         let there = state.of(member, mark).find(|(name, node)| node.gone.is_none() && self.is_connected(name));
         let wrong = match (counted, there) {
-            (Some((name, _)), _) => Some(format!("{member} was told that no round opened, and {name} was in one")),
-            (_, Some((name, _))) => Some(format!("{member} has given up, and {name} is there still")),
+            (Some((name, _)), _) => Some(format!("{member} has given up, but its node {name} was in a round")),
+            (_, Some((name, _))) => Some(format!("{member} has given up, but its node {name} still exists")),
             _ => None,
         };
         if let Some(wrong) = wrong {
@@ -239,27 +239,27 @@ impl Ledger {
         }
     }
 
-    /// A member was told that it has left; `all` that all have.
+    /// Checks that a member has left as its call returned, and if `all`, that all others have.
     pub(super) fn left(&self, member: &str, inside: &Inside, all: bool) {
         self.look();
         let mut state = lock(&self.state);
         if state.is_there(&inside.node) {
-            state.object(format!("{member} has left, and its node is there still"));
+            state.object(format!("{member} has left, but its node still exists"));
         }
         let others = state.rounds.get(&inside.round).into_iter().flat_map(|round| &round.members);
         if let Some(other) = others.into_iter().find(|name| all && state.is_there(name)).cloned() {
             let who = state.nodes[&other].member.clone();
-            let text = format!("{member} was told that all have left, and {who} is inside with {other}");
+            let text = format!("leave() of {member} returned that all have left, but {who} is inside with {other}");
             state.object(text);
         }
     }
 
-    /// Whether a node may be of its member's present session. On Keeper that is one that has a connection.
+    /// Returns whether a node may belong to its member's present session, which on Keeper is always connected.
     fn may_be_own(&self, name: &str) -> bool {
         !*lock(&self.is_keeper) || self.is_connected(name)
     }
 
-    /// Whether the session of a node has a connection. On Keeper one that lost it has no other, and leaves its nodes
+    /// Returns whether the session of a node is connected. On Keeper a session cannot reconnect, and leaves its nodes
     /// for a while.
     fn is_connected(&self, name: &str) -> bool {
         let world = lock(&self.world);

@@ -1,4 +1,4 @@
-//! One member that passes rounds, and its checks of each call.
+//! A member that passes rounds and checks each call.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,7 +14,7 @@ use super::ledger::{Inside, Ledger};
 use crate::trace::Trace;
 use crate::world::Thaws;
 
-/// How finely tokio's timers tell the time.
+/// The resolution of tokio's timers.
 const GRAIN: Duration = Duration::from_millis(2);
 
 /// The current call of a member.
@@ -35,7 +35,7 @@ enum Call {
     HalfWay(Duration),
 }
 
-/// The state that all members of a seed share.
+/// The counts that all members of a seed share.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     pub(super) entered: AtomicU64,
@@ -53,10 +53,10 @@ pub(super) struct Member {
     pub(super) trace: Trace,
     pub(super) thaws: Thaws,
     pub(super) doing: watch::Sender<Doing>,
-    /// No more rounds are begun.
+    /// Set when no more rounds are to begin.
     pub(super) enough: watch::Receiver<bool>,
     pub(super) tally: Arc<Tally>,
-    /// The last call came to its end by itself, so nothing of it is under way.
+    /// The last call ended by itself, so no request of it is under way.
     pub(super) clean: bool,
 }
 
@@ -95,7 +95,7 @@ impl Member {
         self.trace.note(format_args!("{}: {what}", self.name));
     }
 
-    /// Enters; returns its place, if its node exists.
+    /// Enters. Returns `None` if it did not, and otherwise its place, if its node exists.
     async fn enter(&mut self) -> Option<Option<Inside>> {
         let (mark, call, begun) = (self.ledger.mark(&self.name), self.call(), Instant::now());
         let brought = match call {
@@ -111,7 +111,7 @@ impl Member {
             true => {
                 self.tally.entered.fetch_add(1, Ordering::Relaxed);
                 self.clean = true;
-                // A process that was stopped hears of nothing until it runs again.
+                // A frozen process learns of nothing until it runs again.
                 let heard_by = |gone| self.thaws.effective_deadline(self.client_number, gone) + self.timeout * 2;
                 Some(self.ledger.entered(&self.name, mark, heard_by))
             }
@@ -141,12 +141,12 @@ impl Member {
         }
     }
 
-    /// The answer, if there is one; objects to what should not be said, and to what is said too late.
+    /// Returns the answer, if there is one. Reports unexpected errors and late returns as violations.
     fn outcome(&self, doing: &str, call: Call, begun: Instant, brought: Option<Result<bool, Error>>) -> Option<bool> {
         if let Call::Timed(limit) = call {
             let deadline = self.thaws.effective_deadline(self.client_number, begun + limit) + GRAIN;
             if Instant::now() > deadline {
-                self.ledger.object(format!("{} was to {doing} within {limit:?}: {:?}", self.name, begun.elapsed()));
+                self.ledger.object(format!("{} had {limit:?} to {doing}, took {:?}", self.name, begun.elapsed()));
             }
         }
         match brought {
@@ -156,7 +156,7 @@ impl Member {
                 match error.kind() {
                     ErrorKind::SessionLost => {}
                     ErrorKind::OutcomeUnknown if timed => {}
-                    // No server could be asked in time; nothing was left there.
+                    // No server could be reached in time, so nothing was left on any.
                     ErrorKind::TimedOut if timed && doing == "enter" => {}
                     ErrorKind::NoNode if doing == "leave" => {}
                     _ => self.ledger.object(format!("{} cannot {doing}: {error}", self.name)),

@@ -1,4 +1,4 @@
-//! Who comes to the barrier, and what happens to them.
+//! The members of a barrier, and what happens to them.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -17,11 +17,11 @@ use super::member::{Doing, Member, Tally};
 use crate::seeds::Outcome;
 use crate::world::World;
 
-/// So many things happen in a seed.
+/// The number of actions in a seed.
 const ACTS: usize = 30;
 const MOST_CLIENTS: usize = 7;
 
-/// A member at work.
+/// A running member.
 struct Working {
     name: String,
     doing: watch::Receiver<Doing>,
@@ -64,7 +64,7 @@ impl Play {
         for client in 0..self.world.clients.len() {
             self.come(client);
         }
-        // Sometimes more than it takes, also of one client.
+        // Sometimes more members than a round needs, even several with one client.
         for _ in 0..self.world.random.usize(..=2) {
             let client = self.world.a_client();
             self.come(client);
@@ -84,7 +84,7 @@ impl Play {
         self.world.close().await
     }
 
-    /// A member comes, with an object of its own.
+    /// Starts a member with a barrier object of its own.
     fn come(&mut self, client: usize) {
         let name = format!("member {}", self.came);
         self.came += 1;
@@ -129,7 +129,7 @@ impl Play {
         }
     }
 
-    /// Ends a session by hand, and all of its nodes at once.
+    /// Ends a session by hand, which deletes all of its nodes at once.
     fn expire(&mut self) {
         let client = self.world.a_client();
         if self.world.server.expire_session(&self.world.clients[client]) {
@@ -138,19 +138,19 @@ impl Play {
         }
     }
 
-    /// A process dies, and another one comes.
+    /// Lets a process die, and starts another one.
     async fn crash(&mut self) {
         let client = self.world.a_client();
         self.world.trace.note(format_args!("client {client} dies"));
         self.world.figures.faults += 1;
         self.world.freeze(client);
-        // Its servers may be gone for a while.
+        // The servers may be unreachable for a while.
         if self.world.connect().await {
             self.come(self.world.clients.len() - 1);
         }
     }
 
-    /// Drops a member at the await that it is in, with its object; another one joins.
+    /// Drops a member at its current await, with its object, and starts another one.
     fn dismiss(&mut self) {
         let number = self.world.random.usize(..self.working.len());
         let mut gone = self.working.remove(number);
@@ -160,12 +160,12 @@ impl Play {
         self.come(client);
     }
 
-    /// How long after healing everything must have come about at the latest.
+    /// Returns the time after healing within which everything must have happened.
     fn patience(&self) -> Duration {
         self.world.timeout * 4 + Duration::from_secs(20)
     }
 
-    /// No more rounds are begun: members in one leave it, and only those too few for another one keep waiting.
+    /// Begins no more rounds: members inside one leave it, and only too few for another round keep waiting.
     async fn come_to_an_end(&mut self) -> Result<(), String> {
         self.enough.send_replace(true);
         let deadline = Instant::now() + self.patience();
@@ -190,7 +190,7 @@ impl Play {
             }
         }
         if waiting >= self.threshold {
-            return Err(format!("{waiting} wait, {} are enough, and no round opens", self.threshold));
+            return Err(format!("{waiting} wait, {} are enough, but no round opens", self.threshold));
         }
         for mut working in self.working.drain(..) {
             working.task.abort();
@@ -198,16 +198,15 @@ impl Play {
         Ok(())
     }
 
-    /// When no member is left, all clients can pass rounds again; then nothing is left.
+    /// Checks that all clients can pass rounds again when no member is left, and that then no node is left.
     async fn all_pass(&mut self) -> Result<(), String> {
-        // A member that was dropped may have a create under way, sent before everything was healed: it would be one
-        // more.
+        // A dropped member may have a create under way that was sent before healing: it would count as one more member.
         let quiet = self.world.quiet();
         self.world.pass(quiet).await;
         let within = self.patience();
         let barrier = |client| DoubleBarrier::new(client, PATH, self.threshold).expect("good options");
         let barriers: Vec<DoubleBarrier> = self.world.clients.iter().map(barrier).collect();
-        // On Keeper sessions are lost to what the clients find out about the servers.
+        // On Keeper, clients lose sessions when they find out which operations the servers lack.
         let (mut failures_left, mut passed) = (if self.world.dialect == Dialect::ZooKeeper { 0 } else { 20 }, 0);
         while passed < 2 {
             let entered = join_all(barriers.iter().map(|barrier| enter(barrier, within))).await;
@@ -227,7 +226,7 @@ impl Play {
     }
 }
 
-/// With the next session, if the last one ends after all: an unused client has not checked its session.
+/// Enters, with the next session if the last one has ended: an unused client has not checked its session.
 async fn enter(barrier: &DoubleBarrier, within: Duration) -> Result<bool, Error> {
     loop {
         match barrier.enter_timeout(within).await {

@@ -14,25 +14,25 @@ use crate::seeds::Outcome;
 use crate::world::World;
 
 const GROUP: &str = "/group";
-/// So many things happen in a seed.
+/// The number of actions in a seed.
 const ACTS: usize = 60;
 const MOST_CLIENTS: usize = 8;
 const MOST_MEMBERS: usize = 12;
-/// So few that several members want the same one.
+/// So few ids that several members want the same one.
 const IDS: [&str; 5] = ["a", "b", "c", "d", OF_ONE_CLIENT];
 /// Only members of client 0 have this id, one at a time, and only their nodes are deleted by hand: a write that is
-/// under way then may hit the node that the next member creates there, as a server compares the version alone.
-/// Likewise only this id is joined again while the node of a dropped member of the same client may still be there,
-/// which the two then share until it is deleted.
+/// under way then may hit the node that the next member creates, as a server compares only versions. Likewise, only
+/// this id is joined again while the node of a dropped member of the same client may still exist; the two then share
+/// the node until it is deleted.
 const OF_ONE_CLIENT: &str = "e";
-/// So long a message may be under way.
+/// The longest time that a message may be under way.
 const MOST_DELAY: Duration = Duration::from_secs(30);
 
-/// How far a member is.
+/// The state of a member.
 enum Life {
     Joining(Task<Result<GroupMember, Error>>),
     Joined(Joined),
-    /// It has left, or is leaving.
+    /// A call of `leave` is under way.
     Leaving(Joined, Task<Result<(), Error>>),
     Left(Joined),
 }
@@ -40,7 +40,7 @@ enum Life {
 struct Joined {
     member: Arc<GroupMember>,
     changes: Changes,
-    /// The members by the changes so far.
+    /// The members according to the changes so far.
     folded: Members,
     setting: Vec<Task<Result<(), Error>>>,
 }
@@ -52,12 +52,12 @@ impl Joined {
         Joined { member: Arc::new(member), changes, folded, setting: Vec::new() }
     }
 
-    /// Reads the changes that are there.
+    /// Applies the changes that have arrived.
     fn fold(&mut self) {
         while let Some(Some(change)) = self.changes.next().now_or_never() {
             match change {
                 Change::Joined { id, data } => drop(self.folded.insert(id, data)),
-                Change::Changed { id, new, .. } => drop(self.folded.insert(id, new)),
+                Change::Updated { id, new, .. } => drop(self.folded.insert(id, new)),
                 Change::Left { id, .. } => drop(self.folded.remove(&id)),
                 Change::Lagged(members) => self.folded = members,
                 _ => {}
@@ -76,7 +76,7 @@ struct Entry {
 }
 
 impl Entry {
-    /// The latest data that counts.
+    /// Returns the latest data, which counts.
     fn data(&self) -> String {
         format!("{}.{}", self.number, self.version)
     }
@@ -102,9 +102,9 @@ struct Play {
     client_of: Vec<usize>,
     /// When a member of a client was last dropped, by its id.
     dropped: BTreeMap<(usize, &'static str), Instant>,
-    /// Of each node that was seen: whose it is.
+    /// The owner of each node that was seen.
     owners: BTreeMap<i64, usize>,
-    /// Of each id: who had it last.
+    /// The member that last had each id.
     last: BTreeMap<&'static str, usize>,
 }
 
@@ -144,7 +144,7 @@ impl Play {
         self.world.close().await
     }
 
-    /// A member whose id no other live member of this client has: two of one session would share the node.
+    /// Joins a member whose id no other member of this client has: two of one session would share the node.
     fn join(&mut self, client: usize) {
         let id = IDS[self.world.random.usize(..IDS.len())];
         if id == OF_ONE_CLIENT && client != 0 {
@@ -194,7 +194,7 @@ impl Play {
         (!self.entries.is_empty()).then(|| self.world.random.usize(..self.entries.len()))
     }
 
-    /// The data counts once the call was polled; whether it is dropped then is a matter of chance.
+    /// Sets the data of a member, which counts once the call was polled. By chance, the call is then dropped.
     async fn set_data(&mut self) {
         let Some(at) = self.an_entry() else { return };
         let is_dropped = self.world.random.bool();
@@ -258,14 +258,14 @@ impl Play {
         }
     }
 
-    /// A process stands still until the end, and another one comes, under ids of the first.
+    /// Lets a process die, and joins a member of a new one, perhaps under the same id.
     async fn crash(&mut self) {
         if let Some(client) = self.world.crash().await {
             self.join(client);
         }
     }
 
-    /// The group on the servers: who has each id, its data and its czxid.
+    /// Returns the group on the servers: each id, with its data and its node's czxid.
     fn group(&self) -> Vec<(String, Vec<u8>, i64)> {
         let server = &self.world.server;
         let node = |name: String| {
@@ -275,7 +275,7 @@ impl Play {
         server.children(GROUP).into_iter().filter_map(node).collect()
     }
 
-    /// Notes what has come about, and looks at what must always hold.
+    /// Notes what has happened, and checks the invariants.
     fn settle(&mut self) -> Result<(), String> {
         for entry in std::mem::take(&mut self.entries) {
             let number = entry.number;
@@ -287,7 +287,7 @@ impl Play {
                         self.world.trace.note(format_args!("{number} has joined"));
                         Life::Joined(Joined::new(member))
                     }
-                    // Never by a node of its own, also if that belongs to a session that is over.
+                    // Never by a node of its own, even if that belongs to a session that has ended.
                     Some(Ok(Err(Error::Taken { data, .. }))) if !data.starts_with(format!("{number}.").as_bytes()) => {
                         self.world.trace.note(format_args!("{number} finds its id taken"));
                         self.dropped.insert((entry.client, entry.id), Instant::now());
@@ -318,10 +318,10 @@ impl Play {
             let Some(who) = who else { return Err(format!("{id} has data of no member: {text}")) };
             let has_left = |entry: &&Entry| entry.number == who && matches!(entry.life, Life::Left(_));
             if self.entries.iter().find(has_left).is_some() {
-                return Err(format!("{who} has left, and its node {id} is there"));
+                return Err(format!("{who} has left, but its node {id} still exists"));
             }
             let owner = *self.owners.entry(*czxid).or_insert(who);
-            // A member that was dropped may leave its node to the next one of its session.
+            // A dropped member may leave its node to the next member of its session.
             if self.client_of[owner] != self.client_of[who] {
                 return Err(format!("{who} wrote into the node of {owner}, {id}"));
             }
@@ -333,9 +333,9 @@ impl Play {
         Ok(())
     }
 
-    /// When nothing is wrong any more, all come to see the same.
+    /// Waits until all members see the same group after healing.
     async fn agree(&mut self) -> Result<(), String> {
-        // Sessions are given up, and retried calls repeated.
+        // Sessions are given up, and calls are retried.
         let deadline = Instant::now() + self.world.timeout * 3 + Duration::from_secs(20);
         self.world.pass(self.world.quiet()).await;
         loop {
@@ -361,7 +361,7 @@ impl Play {
                         is_as_it_must_be(entry, entry.number == winner.number)?;
                     }
                 }
-                (None, _) => return Err(format!("{id} has {data:?}, and is of {:?}", numbers(&live))),
+                (None, _) => return Err(format!("{id} has {data:?}, but its members are {:?}", numbers(&live))),
             }
         }
         for entry in &mut self.entries {
@@ -374,16 +374,16 @@ impl Play {
             joined.fold();
             let members = joined.member.members();
             if members != group {
-                return Err(format!("{number} sees {members:?}, and there are {group:?}"));
+                return Err(format!("{number} sees {members:?}, but the group is {group:?}"));
             }
             if joined.folded != group {
-                return Err(format!("{number} was told of {:?}, and there are {group:?}", joined.folded));
+                return Err(format!("{number} was notified of {:?}, but the group is {group:?}", joined.folded));
             }
         }
         Ok(())
     }
 
-    /// All leave.
+    /// Lets all members leave.
     async fn end(&mut self) -> Result<(), String> {
         let patience = self.world.timeout * 3 + Duration::from_secs(20);
         for mut entry in std::mem::take(&mut self.entries) {
@@ -415,7 +415,7 @@ impl Play {
     }
 }
 
-/// The one that has the id is there; the others wait for it.
+/// Checks that the member that has the id is present, and that the others wait for it.
 fn is_as_it_must_be(entry: &Entry, has_the_id: bool) -> Result<(), String> {
     let Entry { number, id, life, .. } = entry;
     match (life, has_the_id) {
@@ -424,7 +424,7 @@ fn is_as_it_must_be(entry: &Entry, has_the_id: bool) -> Result<(), String> {
             (NodeState::Present, true) | (NodeState::Waiting, false) => Ok(()),
             (state, _) => Err(format!("{number} is {state}, and has {id}: {has_the_id}")),
         },
-        _ => Err(format!("{number} has {id}, and has not joined")),
+        _ => Err(format!("{number} has {id}, but has not joined")),
     }
 }
 

@@ -1,11 +1,11 @@
-//! The terms of one selector as its listener saw them, and what its outcomes tell of them.
+//! The terms of one selector as its listener saw them, and as its outcomes report them.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::time::Instant;
 use zookeeper_recipes::leader_selector::{Outcome, TermEnd};
 
-/// How the listener's future ended, as the listener knows.
+/// How the listener's future ended, according to the listener.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Ending {
     /// It runs.
@@ -22,7 +22,7 @@ pub(super) enum Ending {
 struct Term {
     token: i64,
     ending: Ending,
-    /// Since when it is to end.
+    /// When it was interrupted.
     interrupted: Option<Instant>,
 }
 
@@ -30,13 +30,13 @@ struct Term {
 struct State {
     terms: Vec<Term>,
     told: Vec<Outcome>,
-    /// From here on any term may be interrupted, as the selector is closed so or dropped.
+    /// From now on any term may be interrupted, as the selector is closed in this way or dropped.
     closing: bool,
     /// There will be no more outcomes.
     over: bool,
 }
 
-/// The record of one selector. Clones write to the same one.
+/// The record of one selector. Clones share it.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Ledger(Arc<Mutex<State>>);
 
@@ -45,17 +45,17 @@ impl Ledger {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How many terms have begun.
+    /// Returns how many terms have begun.
     pub(super) fn terms(&self) -> usize {
         self.state().terms.len()
     }
 
-    /// Whether the listener is at work.
+    /// Returns whether the listener is running.
     pub(super) fn is_running(&self) -> bool {
         self.state().terms.last().is_some_and(|last| last.ending == Ending::Running)
     }
 
-    /// The listener is called; false if it is at work already.
+    /// Notes that the listener is called. Returns false if it is already running.
     pub(super) fn begin(&self, token: i64) -> bool {
         let alone = !self.is_running();
         let mut state = self.state();
@@ -63,7 +63,7 @@ impl Ledger {
         alone
     }
 
-    /// The listener's future ended, unless that is known already.
+    /// Notes how the listener's future ended, unless that is known already.
     pub(super) fn end(&self, token: i64, ending: Ending) {
         let mut state = self.state();
         let running = state.terms.iter_mut().rev().find(|term| term.token == token && term.ending == Ending::Running);
@@ -72,19 +72,19 @@ impl Ledger {
         }
     }
 
-    /// The running term was interrupted; false if there is none.
+    /// Notes that the running term was interrupted. Returns false if there is none.
     pub(super) fn interrupt(&self) -> bool {
         let mut state = self.state();
         let running = state.terms.last_mut().filter(|term| term.ending == Ending::Running);
         running.map(|term| term.interrupted = Some(Instant::now())).is_some()
     }
 
-    /// From now on a term may be interrupted.
+    /// Notes that any term may be interrupted from now on.
     pub(super) fn close(&self) {
         self.state().closing = true;
     }
 
-    /// Since when the running term is to end, as it was interrupted.
+    /// Returns when this term was interrupted, if it is the last one.
     pub(super) fn interrupted(&self, token: i64) -> Option<Instant> {
         self.state().terms.last().filter(|term| term.token == token)?.interrupted
     }
@@ -101,23 +101,23 @@ impl Ledger {
         self.state().over
     }
 
-    /// Compares the terms with their outcomes: each is told once, in order, and as it was. A term that was over before
-    /// the listener could be called may be told as well.
+    /// Compares the terms with their outcomes: each is reported once, in order, and as it was. A term that was over
+    /// before the listener could be called may be reported, too.
     pub(super) fn check(&self) -> Result<(), String> {
         let state = self.state();
         if let Some(two) = state.told.windows(2).find(|two| two[0].fencing_token >= two[1].fencing_token) {
-            return Err(format!("of these outcomes the second is told too much: {two:?}"));
+            return Err(format!("the second of these outcomes is repeated or out of order: {two:?}"));
         }
         let mut terms = state.terms.iter().peekable();
         for outcome in &state.told {
             match terms.next_if(|term| term.token == outcome.fencing_token) {
                 Some(term) => fits(term, &outcome.end, state.closing)?,
                 None if matches!(outcome.end, TermEnd::Lost | TermEnd::Interrupted) => {}
-                None => return Err(format!("there was no such term, or it was told before: {outcome:?}")),
+                None => return Err(format!("there was no such term, or it was reported before: {outcome:?}")),
             }
         }
         match terms.next() {
-            Some(term) => Err(format!("the end of this term was not told: {term:?}")),
+            Some(term) => Err(format!("the end of this term was not reported: {term:?}")),
             None => Ok(()),
         }
     }
@@ -133,5 +133,5 @@ fn fits(term: &Term, end: &TermEnd, closing: bool) -> Result<(), String> {
         (TermEnd::Interrupted, Ending::Returned | Ending::Dropped) => term.interrupted.is_some() || closing,
         _ => false,
     };
-    if fits { Ok(()) } else { Err(format!("this term is told to have ended otherwise, by {end:?}: {term:?}")) }
+    if fits { Ok(()) } else { Err(format!("the reported end {end:?} does not fit this term: {term:?}")) }
 }

@@ -1,4 +1,4 @@
-//! A listener that leads well or badly, and looks at how it is treated.
+//! A listener that behaves well or badly, and checks how it is called.
 
 use std::panic::resume_unwind;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,7 +17,7 @@ use crate::stage::Play;
 use crate::watcher::{Holder, Watcher};
 use crate::world::Thaws;
 
-/// How finely tokio's timers tell the time.
+/// The resolution of tokio's timers.
 const GRAIN: Duration = Duration::from_millis(2);
 
 impl Holder for Leadership {
@@ -32,11 +32,11 @@ enum Way {
     Return,
     Fail,
     Panic,
-    /// Leads until it is told that this is over, and does something more.
+    /// Leads until it is notified of the loss, and continues for a short time.
     UntilLost,
-    /// Hears nothing.
+    /// Ignores the loss.
     Forever,
-    /// As that, and its destructor panics.
+    /// Like `Forever`, and its destructor panics.
     ForeverAndPanic,
 }
 
@@ -44,7 +44,7 @@ pub(super) struct Leader {
     pub(super) number: u64,
     pub(super) client: Client,
     pub(super) client_number: usize,
-    /// A term lasts so long at most, if it ends by itself.
+    /// The longest time that a term lasts if it ends by itself.
     pub(super) longest: Duration,
     pub(super) grace: Duration,
     pub(super) random: Mutex<Rng>,
@@ -52,11 +52,11 @@ pub(super) struct Leader {
     pub(super) server: TestingServer,
     pub(super) watcher: Arc<Watcher>,
     pub(super) thaws: Thaws,
-    /// Everything is healed: terms are short from now on.
+    /// Set once everything is healed: terms are short from then on.
     pub(super) hurry: watch::Receiver<bool>,
 }
 
-/// The future of a term exists.
+/// Records the end of a term's future when it is dropped.
 struct Alive<'a> {
     leader: &'a Leader,
     token: i64,
@@ -70,7 +70,7 @@ impl Drop for Alive<'_> {
         if self.panics {
             let text = "dropped".to_owned();
             ledger.end(token, Ending::Panicked(text.clone()));
-            // As a panic, but without the report on the terminal.
+            // Like a panic, but without the report on the terminal.
             resume_unwind(Box::new(text));
         }
         ledger.end(token, Ending::Dropped);
@@ -81,7 +81,7 @@ impl LeaderSelectorListener for Leader {
     async fn take_leadership(&self, leadership: Leadership) -> Result<(), BoxError> {
         let (token, leadership) = (leadership.fencing_token(), Arc::new(leadership));
         if !self.ledger.begin(token) {
-            self.object(token, "it is called, and the term before is not over");
+            self.object(token, "it is called, but the previous term is not over");
         }
         self.watcher.sit(self.number, &self.client, &leadership);
         let mut alive = Alive { leader: self, token, panics: false };
@@ -124,7 +124,7 @@ impl Leader {
             9..=10 => Way::Forever,
             _ => Way::ForeverAndPanic,
         };
-        // After healing each term ends by itself, and well: a pause after a failure would hold others up.
+        // After healing, each term ends by itself and without a failure: the pause after one would delay others.
         let way = if *self.hurry.borrow() { Way::Return } else { way };
         (way, Duration::from_millis(1) + self.longest.mul_f64(random.f64().powi(2)))
     }
@@ -132,7 +132,7 @@ impl Leader {
     async fn work(&self, leadership: &Leadership, way: Way, time: Duration) {
         let mut hurry = self.hurry.clone();
         let hurried = async move {
-            // The end of the world ends this as well.
+            // This also ends when the sender is dropped, at the end of the seed.
             drop(hurry.wait_for(|hurry| *hurry).await);
             sleep(GRAIN).await;
         };
@@ -148,7 +148,7 @@ impl Leader {
                     if leadership.is_held() {
                         self.object(
                             leadership.fencing_token(),
-                            "lost() says that it is over, and is_held() that it is not",
+                            "lost() reports that it is over, but is_held() does not yet",
                         );
                     }
                     sleep(time / 4).await;
@@ -168,28 +168,28 @@ impl Leader {
         }
     }
 
-    /// The future is polled only while it leads, or within the grace period after that.
+    /// Checks that the future is polled only while it leads, or within the grace period after that.
     fn may_be_polled(&self, leadership: &Leadership, session: Option<i64>, over: &mut Option<Instant>) {
         let token = leadership.fencing_token();
         if leadership.is_held() {
             if self.ledger.interrupted(token).is_some_and(|at| Instant::now() > self.effective_deadline(at + GRAIN)) {
-                self.object(token, "it was interrupted, and is polled as if it still led");
+                self.object(token, "it was interrupted, but is polled as if it still led");
             }
             return;
         }
         if self.grace.is_zero() {
-            return self.object(token, "it is polled, and leads no more");
+            return self.object(token, "it is polled, but no longer leads");
         }
         let over = *over.get_or_insert_with(Instant::now);
         if Instant::now() > self.effective_deadline(over + self.grace) + GRAIN {
-            self.object(token, "it is polled, and the grace period is over");
+            self.object(token, "it is polled, but the grace period is over");
         }
         if self.ledger.interrupted(token).is_some() && self.has_left(token, session) {
-            self.object(token, "it was interrupted and is not over, and its node is gone");
+            self.object(token, "it was interrupted and is not over, but its node is gone");
         }
     }
 
-    /// Whether the node is gone, the session is alive, and no other client deleted the node.
+    /// Returns whether the node is gone although the session is alive and no other client deleted the node.
     fn has_left(&self, token: i64, session: Option<i64>) -> bool {
         let is_alive = self.server.sessions().iter().any(|known| Some(known.id) == session);
         let exists = Terms::LINE.places(&self.server).iter().any(|place| place.czxid == token);

@@ -1,4 +1,4 @@
-//! Who takes part, and what is done to them.
+//! The participants, and what is done to them.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -38,7 +38,7 @@ pub(crate) struct Terms {
     entered: u64,
     seats: Vec<Seat>,
     closing: Vec<(u64, Task<Result<(), Error>>)>,
-    /// Of all that ever entered.
+    /// The ledgers of all participants that ever entered.
     ledgers: Vec<(u64, Ledger)>,
     hurry: watch::Sender<bool>,
 }
@@ -110,14 +110,14 @@ impl Play for Terms {
         }
     }
 
-    /// Those that have closed are gone.
+    /// Removes the participants that have closed.
     fn settle(&mut self, stage: &mut Stage) {
         self.closing.retain_mut(|(number, closing)| {
             let Some(closed) = closing.now_or_never() else { return true };
             stage.world.trace.note(format_args!("{number} has closed: {closed:?}"));
             let runs = self.seats.iter().any(|seat| seat.number == *number && seat.ledger.is_running());
             if runs || !matches!(closed, Ok(Ok(()))) {
-                stage.watcher.object(format!("{number} closed: {closed:?}, and its listener is at work: {runs}"));
+                stage.watcher.object(format!("{number} closed: {closed:?}, and its listener is running: {runs}"));
             }
             self.seats.retain(|seat| seat.number != *number);
             false
@@ -132,14 +132,14 @@ impl Play for Terms {
             closed.map_err(|error| format!("{} was not closed: {error}", seat.number))?;
             let status = seat.selector.state().get().status();
             if status != SelectorStatus::Closed {
-                return Err(format!("{} has closed, and is {status}", seat.number));
+                return Err(format!("{} has closed, but is {status}", seat.number));
             }
         }
         self.ledgers_are_right(stage).await
     }
 }
 
-/// Writes down what a selector tells of its terms.
+/// Records what a selector reports about its terms.
 fn follow(
     stage: &Stage,
     number: u64,
@@ -156,7 +156,7 @@ fn follow(
             let places = Terms::LINE.places(&server);
             let left = places.iter().find(|place| place.czxid == token && Some(place.session) == client.session_id());
             if let Some(left) = left {
-                watcher.object(format!("term {token} of {number} is over, and its node is left: {left:?}"));
+                watcher.object(format!("term {token} of {number} is over, but its node is left: {left:?}"));
             }
             if let Some(error) = &outcome.release_error {
                 watcher.object(format!("the node of term {token} of {number} could not be deleted: {error}"));
@@ -168,7 +168,7 @@ fn follow(
 }
 
 impl Terms {
-    /// One that is not closing.
+    /// Picks a participant, unless it is closing.
     fn a_seat(&mut self, stage: &mut Stage) -> Option<Seat> {
         let seat = stage.world.random.choice(self.seats.iter())?;
         let closing = self.closing.iter().any(|(number, _)| *number == seat.number);
@@ -182,18 +182,18 @@ impl Terms {
     }
 
     fn interrupt(&mut self, stage: &mut Stage) {
-        // Better one that leads.
+        // Preferably a leader.
         let leading = self.seats.iter().find(|seat| seat.selector.has_leadership()).cloned();
         let Some(seat) = leading.or_else(|| self.a_seat(stage)) else { return };
         if seat.selector.interrupt_leadership() {
             stage.world.trace.note(format_args!("{} is interrupted", seat.number));
             if !seat.ledger.interrupt() {
-                stage.watcher.object(format!("{} has let itself be interrupted, and does not lead", seat.number));
+                stage.watcher.object(format!("{} has accepted an interruption, but does not lead", seat.number));
             }
         }
     }
 
-    /// Closes a selector; it is looked at until that is done.
+    /// Closes a selector, which is checked until that is done.
     fn close(&mut self, stage: &mut Stage) {
         let Some(seat) = self.a_seat(stage) else { return };
         let mode = if stage.world.random.u8(..3) == 0 { RunningTerm::Finish } else { RunningTerm::Interrupt };
@@ -206,7 +206,7 @@ impl Terms {
         self.closing.push((seat.number, closing));
     }
 
-    /// Drops a selector without a word.
+    /// Drops a selector without closing it.
     fn leave(&mut self, stage: &mut Stage) {
         let Some(seat) = self.a_seat(stage) else { return };
         stage.world.trace.note(format_args!("{} is dropped", seat.number));
@@ -237,10 +237,10 @@ impl Terms {
         }
     }
 
-    /// A path without permission: all selectors see that, and retry ever more slowly.
+    /// Denies permission for the path: all selectors must report that, and retry ever more slowly.
     async fn denied(&mut self, stage: &mut Stage) {
         let server = stage.world.server.clone();
-        // The seed may have made it already.
+        // The seed may have created it already.
         let _ = server.create_by_hand(Self::LINE.path, "", CreateMode::Container);
         server.deny(Self::LINE.path);
         stage.world.trace.note("permission is denied");
@@ -258,19 +258,19 @@ impl Terms {
         for seat in &self.seats {
             let mut state = seat.selector.state();
             let told = state.wait_for(|state| state.error().map(Error::kind) == Some(ErrorKind::NoAuth));
-            // It may be trying at this moment; on Keeper, its sessions are lost to what it finds out about the servers.
+            // It may be trying right now; on Keeper, it loses sessions when it finds out what the servers lack.
             let within = Duration::from_secs(if stage.world.dialect == Dialect::ZooKeeper { 1 } else { 10 });
             if tokio::time::timeout(within, told).await.is_err() {
-                stage.watcher.object(format!("{} may not enter, and does not tell: {:?}", seat.number, seat.selector));
+                stage.watcher.object(format!("{} is denied, but does not report it: {:?}", seat.number, seat.selector));
             }
         }
         server.allow(Self::LINE.path);
         stage.world.figures.faults += 1;
     }
 
-    /// After healing every selector leads within a bounded time.
+    /// Checks that every selector leads within a bounded time after healing.
     async fn turns_for_all(&mut self, stage: &mut Stage) -> Result<(), String> {
-        // A listener that has failed pauses.
+        // A selector pauses after its listener has failed.
         let deadline = Instant::now() + stage.patience() + Duration::from_secs(10);
         if self.seats.is_empty() {
             self.enter(stage, 0);
@@ -295,13 +295,13 @@ impl Terms {
         }
     }
 
-    /// All outcomes are told, and right.
+    /// Checks that all outcomes were reported, and correctly.
     async fn ledgers_are_right(&mut self, stage: &mut Stage) -> Result<(), String> {
         let deadline = Instant::now() + stage.patience();
         for (number, ledger) in &self.ledgers {
             while !ledger.is_over() {
                 if Instant::now() > deadline {
-                    return Err(format!("{number} is gone, and its outcomes do not end"));
+                    return Err(format!("{number} is gone, but its outcomes do not end"));
                 }
                 stage.world.pass(Duration::from_millis(50)).await;
             }

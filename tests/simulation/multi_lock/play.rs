@@ -1,4 +1,4 @@
-//! Workers that come for several locks at once, each for some of three.
+//! Workers that acquire several locks at once, each some of three.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use crate::trace::Trace;
 use crate::watcher::{Holder, Watcher};
 use crate::world::World;
 
-/// So many things happen in a seed.
+/// The number of actions in a seed.
 const ACTS: usize = 50;
 const MOST_CLIENTS: usize = 7;
 const MOST_WORKERS: usize = 8;
@@ -35,12 +35,12 @@ struct Part {
 
 impl Holder for Part {
     fn token(&self) -> Option<i64> {
-        // Of all of them or of none.
+        // The guard holds all locks or none.
         self.guard.is_held().then(|| self.guard.fencing_token(self.path)).flatten()
     }
 }
 
-/// How one asks for the locks.
+/// How a worker acquires the locks.
 #[derive(Debug)]
 enum Call {
     Acquire,
@@ -50,7 +50,7 @@ enum Call {
     TryAcquire,
 }
 
-/// How one lets them go.
+/// How a worker releases the locks.
 #[derive(Debug)]
 enum Parting {
     Release,
@@ -149,7 +149,7 @@ impl Play {
         }
     }
 
-    /// A worker comes for one, two or all of the locks, named in any order.
+    /// Starts a worker for one, two or all of the locks, named in any order.
     fn come(&mut self, client: usize) {
         let number = self.came;
         self.came += 1;
@@ -192,7 +192,7 @@ impl Play {
         self.workers.push((number, self.world.server.spawn(&client, worker.work())));
     }
 
-    /// Cancels a worker at the await that it is in.
+    /// Cancels a worker at its current await.
     fn dismiss(&mut self) {
         let Some((number, task)) = self.world.random.choice(self.workers.iter_mut()) else { return };
         task.abort();
@@ -214,7 +214,7 @@ impl Play {
         self.world.trace.note(format_args!("{} is deleted by hand", place.path));
     }
 
-    /// Ends a session by hand, and all of its nodes at once.
+    /// Ends a session by hand, which deletes all of its nodes at once.
     fn expire(&mut self) {
         let client = self.world.a_victim();
         let Some(session) = self.world.clients[client].session_id() else { return };
@@ -226,19 +226,19 @@ impl Play {
         self.world.trace.note(format_args!("the session of client {client} is ended by hand"));
     }
 
-    /// A process dies, and another one comes.
+    /// Lets a process die, and starts another one.
     async fn crash(&mut self) {
         if let Some(client) = self.world.crash().await {
             self.come(client);
         }
     }
 
-    /// Those that are done are gone.
+    /// Removes the workers that are done.
     fn settle(&mut self) {
         self.workers.retain_mut(|(_, task)| task.now_or_never().is_none());
     }
 
-    /// After healing every worker acquires its locks and leaves.
+    /// Waits until every worker has acquired its locks and left, after healing.
     async fn all_are_done(&mut self) -> Result<(), String> {
         self.hurry.send_replace(true);
         let deadline = Instant::now() + self.world.timeout * 4 + Duration::from_secs(20);
@@ -256,7 +256,7 @@ impl Play {
         }
     }
 
-    /// When all are done, no node and no watch remains soon.
+    /// Waits until no node and no watch is left, soon after all are done.
     async fn nothing_is_left(&mut self) -> Result<(), String> {
         let deadline = Instant::now() + self.world.timeout * 2;
         let mut quiet_since = Instant::now();
@@ -331,20 +331,20 @@ impl Worker {
         }
     }
 
-    /// After `None` there is no node at any of the locks.
+    /// Checks that a call that returned `None` has left no node at any of the locks.
     fn nothing_is_left(&self) {
         let ours = self.plan.number.to_string().into_bytes();
         let mut left = PATHS.into_iter().flat_map(|path| line(path).places(&self.server));
         if let Some(left) = left.find(|place| place.data == ours && place.is_connected(&self.server)) {
-            self.object(format_args!("it did not get the locks, and left {left:?}"));
+            self.object(format_args!("it did not get the locks, but left {left:?}"));
         }
     }
 
-    /// Works under the locks, for the planned time, or until all workers are in a hurry.
+    /// Works under the locks for the planned time, or until all workers have to hurry.
     async fn hold(&self, guard: &MultiLockGuard) {
         let mut hurry = self.hurry.clone();
         let enough = async {
-            // The end of the world ends this as well.
+            // This also ends when the sender is dropped, at the end of the seed.
             let hurried = async { drop(hurry.wait_for(|hurry| *hurry).await) };
             let _ = timeout(self.plan.hold, hurried).await;
             sleep(Duration::from_millis(2)).await;
@@ -353,7 +353,7 @@ impl Worker {
             return enough.await;
         }
         if guard.run(enough).await.is_err() && guard.is_held() {
-            self.object("run() says that the locks are lost, and is_held() that they are not");
+            self.object("run() reports the locks as lost, but is_held() does not");
         }
     }
 
@@ -370,15 +370,15 @@ impl Worker {
                 let released = guard.release().await;
                 self.note(format_args!("has released: {released:?}"));
                 match released {
-                    Ok(()) if !held => self.object("it has released locks that were lost, and is not told so"),
+                    Ok(()) if !held => self.object("it released lost locks, but release() did not report the loss"),
                     Ok(()) => {
                         if let Some((node, _)) = nodes.iter().find(|(node, token)| is_there(&self.server, node, *token))
                         {
-                            self.object(format_args!("it has released the locks, and left {node}"));
+                            self.object(format_args!("it has released the locks, but left {node}"));
                         }
                     }
                     Err(Error::Lost { .. }) if !held => {}
-                    Err(Error::Lost { .. }) => self.object("it held the locks, and is told that one was lost"),
+                    Err(Error::Lost { .. }) => self.object("it held the locks, but release() reports a loss"),
                     Err(error) if error.kind() != ErrorKind::SessionLost => {
                         self.object(format_args!("it could not release the locks: {error}"));
                     }

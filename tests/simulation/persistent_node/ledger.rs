@@ -12,7 +12,7 @@ use crate::trace::Trace;
 use crate::world::World;
 
 pub(super) const DIR: &str = "/nodes";
-/// Several processes want each of these.
+/// The paths for which several processes compete.
 pub(super) const CONTESTED: [&str; 3] = ["/nodes/same-0", "/nodes/same-1", "/nodes/same-2"];
 
 /// A node at a contested path.
@@ -20,7 +20,7 @@ pub(super) const CONTESTED: [&str; 3] = ["/nodes/same-0", "/nodes/same-1", "/nod
 struct Winner {
     czxid: i64,
     session: i64,
-    /// Whose data it has.
+    /// The instance whose data it has.
     instance: u64,
     version: i32,
 }
@@ -33,23 +33,23 @@ impl Winner {
 
 #[derive(Debug, Default)]
 struct State {
-    /// What was there at the last look: the directory's newest change, and each contested path's creation and version.
+    /// What the last check found: the directory's newest change, and each contested path's creation and version.
     seen: Vec<Option<(i64, i32)>>,
     winners: BTreeMap<&'static str, Winner>,
     by_hand: BTreeMap<String, Instant>,
-    /// Nodes that a write hit which was under way at a deletion by hand, by the transactions that created them.
+    /// Nodes hit by a write that was under way at a deletion by hand, by the transactions that created the nodes.
     spoiled: BTreeSet<i64>,
     /// Every transaction that created a node.
     created: BTreeSet<i64>,
     hand_overs: u64,
-    /// Asked to close, or dropped.
+    /// Instances that were asked to close, or dropped.
     closing: BTreeSet<u64>,
-    /// Closed, by their own account.
+    /// Instances whose close has returned without an error.
     closed: BTreeSet<u64>,
     violation: Option<String>,
 }
 
-/// Looks at the servers after each step.
+/// Checks the servers after each step.
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
     state: Mutex<State>,
@@ -60,10 +60,10 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// So long a message may be under way.
+/// The longest time that a message may be under way.
 const MOST_DELAY: Duration = Duration::from_secs(30);
 
-/// The number of the instance whose data this is.
+/// Returns the number of the instance whose data this is.
 fn instance_of(data: &[u8]) -> Option<u64> {
     std::str::from_utf8(data).ok()?.split(':').next()?.parse().ok()
 }
@@ -73,20 +73,20 @@ impl State {
         self.violation.get_or_insert(what);
     }
 
-    /// A request that was under way at a deletion by hand may hit the next node at that path: a server compares the
-    /// version alone. A message can be delayed beyond the session that sent it.
+    /// Returns whether a request under way at a deletion by hand may hit the next node at that path: a server compares
+    /// only versions. A message can be delayed beyond the session that sent it.
     fn was_deleted_by_hand(&self, path: &str, timeout: Duration) -> bool {
         self.by_hand.get(path).is_some_and(|at| at.elapsed() < timeout * 3 + MOST_DELAY)
     }
 }
 
 impl Ledger {
-    /// From now on there is a world to watch.
+    /// Starts to watch a world.
     pub(super) fn watch(&self, world: &World) {
         *lock(&self.world) = Some((world.server.clone(), world.trace.clone(), world.timeout));
     }
 
-    /// Lets go of the world, which holds this ledger.
+    /// Drops the world, which refers to this ledger.
     pub(super) fn release(&self) {
         *lock(&self.world) = None;
     }
@@ -107,7 +107,7 @@ impl Ledger {
         lock(&self.state).object(what);
     }
 
-    /// Called after each step: looks closer if anything has changed.
+    /// Called after each step: checks all nodes if anything has changed.
     pub(super) fn glance(&self) {
         let world = lock(&self.world);
         let Some((server, trace, timeout)) = &*world else { return };
@@ -122,17 +122,17 @@ impl Ledger {
         }
     }
 
-    /// Whether the data of a node may be another's, by a write that was under way at a deletion by hand.
+    /// Returns whether a node may have another instance's data, by a write that was under way at a deletion by hand.
     pub(super) fn is_spoiled(&self, czxid: i64) -> bool {
         lock(&self.state).spoiled.contains(&czxid)
     }
 
-    /// An instance was asked to close, or dropped.
+    /// Notes that an instance was asked to close, or dropped.
     pub(super) fn closes(&self, instance: u64) {
         lock(&self.state).closing.insert(instance);
     }
 
-    /// The close of an instance has returned without an error: none of its nodes is there, from now on.
+    /// Notes that the close of an instance has returned without an error: from now on none of its nodes may exist.
     pub(super) fn closed(&self, instance: u64) {
         let world = lock(&self.world);
         let Some((server, trace, timeout)) = &*world else { return };
@@ -172,7 +172,7 @@ impl State {
             match instance_of(&data) {
                 None => self.object(format!("{path} has foreign data {data:?}")),
                 Some(instance) if self.closed.contains(&instance) => {
-                    self.object(format!("{instance} is closed, and {path} is there: {stat:?}"));
+                    self.object(format!("{instance} is closed, but {path} exists: {stat:?}"));
                 }
                 Some(_) => {}
             }
@@ -196,7 +196,7 @@ impl State {
             let is_same_node = now.as_ref().is_some_and(|now| now.czxid == before.czxid);
             let has_ended = !server.sessions().iter().any(|session| session.id == before.session);
             if is_same_node && excused {
-                // It is still the node of the one that created it.
+                // The node still belongs to the instance that created it.
                 self.spoiled.insert(before.czxid);
                 return;
             }
@@ -208,7 +208,7 @@ impl State {
             }
         }
         match now {
-            // It was created and hit within one step, so that its data does not tell who created it.
+            // It was created and hit within one step, so its data does not show which instance created it.
             Some(now) if self.spoiled.contains(&now.czxid) || excused && now.version > 0 => {
                 self.spoiled.insert(now.czxid);
                 self.winners.remove(path);

@@ -1,4 +1,4 @@
-//! Which instances there are, and what happens to them.
+//! The instances, and what happens to them.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use super::ledger::{CONTESTED, DIR, Ledger};
 use crate::seeds::Outcome;
 use crate::world::World;
 
-/// So many things happen in a seed.
+/// The number of actions in a seed.
 const ACTS: usize = 40;
 const MOST_CLIENTS: usize = 7;
 const MOST_INSTANCES: usize = 10;
@@ -44,7 +44,7 @@ struct Play {
     ledger: Arc<Ledger>,
     instances: Vec<Instance>,
     started: u64,
-    /// Each client is at each contested path once.
+    /// The contested paths that each client has used: each path only once.
     contests: BTreeSet<(usize, &'static str)>,
     closing: Vec<(u64, Task<Result<(), Error>>)>,
     setting: Vec<(u64, Task<Result<(), Error>>)>,
@@ -148,7 +148,7 @@ impl Play {
         (!self.instances.is_empty()).then(|| self.world.random.usize(..self.instances.len()))
     }
 
-    /// Sets other data. The latest counts, whether or not the call ends.
+    /// Sets new data. The latest counts, whether or not the call ends.
     fn set(&mut self) {
         let Some(at) = self.an_instance() else { return };
         let Instance { number, client, node, version, .. } = self.instances[at].clone();
@@ -187,11 +187,11 @@ impl Play {
         let instance = self.instances.remove(at);
         self.world.trace.note(format_args!("{} is dropped", instance.number));
         self.ledger.closes(instance.number);
-        // A call that is under way holds it too.
+        // A call that is under way keeps the instance alive, too.
         self.setting.retain(|(number, _)| *number != instance.number);
     }
 
-    /// Starts one, and thinks better of it before that is done.
+    /// Starts an instance, and closes it before that is done.
     async fn hesitate(&mut self) {
         let client = self.world.a_client();
         self.start(client);
@@ -233,7 +233,7 @@ impl Play {
         }
     }
 
-    /// Ends a session by hand, and all of its nodes at once.
+    /// Ends a session by hand, which deletes all of its nodes at once.
     fn expire(&mut self) {
         let client = self.world.a_client();
         if self.world.server.expire_session(&self.world.clients[client]) {
@@ -242,13 +242,13 @@ impl Play {
         }
     }
 
-    /// A process dies, and another one comes.
+    /// Lets a process die, and starts another one.
     async fn crash(&mut self) {
         let client = self.world.a_client();
         self.world.trace.note(format_args!("client {client} dies"));
         self.world.figures.faults += 1;
         self.world.freeze(client);
-        // Its servers may be gone for a while.
+        // The servers may be unreachable for a while.
         if self.world.connect().await {
             self.start(self.world.clients.len() - 1);
         }
@@ -276,12 +276,12 @@ impl Play {
         });
     }
 
-    /// How long after healing everything must have come about at the latest.
+    /// Returns the time after healing within which everything must have happened.
     fn patience(&self) -> Duration {
         self.world.timeout * 4 + Duration::from_secs(20)
     }
 
-    /// After healing each instance has its node with its latest data, or waits for the one that has it; and there is no
+    /// Waits until each instance has its node with its latest data, or waits for the one that has it, and there is no
     /// other node.
     async fn all_are_there(&mut self) -> Result<(), String> {
         let deadline = Instant::now() + self.patience();
@@ -309,7 +309,7 @@ impl Play {
         Err(format!("long after healing {} calls of set_data have not returned", self.setting.len()))
     }
 
-    /// What is not yet as it must be in the end.
+    /// Describes what is not yet as it must be in the end.
     fn missing(&self) -> Option<String> {
         if !self.closing.is_empty() {
             return Some(format!("{} are still closing", self.closing.len()));
@@ -343,7 +343,7 @@ impl Play {
                 return Some(format!("{path} of {number} belongs to {stat:?}, not {owner:?}"));
             }
             if instance.contested.is_none() && !expected.insert(path.clone()) {
-                return Some(format!("two have {path}"));
+                return Some(format!("two instances have {path}"));
             }
             expected.extend(instance.contested.map(str::to_owned));
         }
@@ -351,7 +351,7 @@ impl Play {
         (there != expected).then(|| format!("there are {there:?}, not {expected:?}"))
     }
 
-    /// When all are closed, no node and no watch is left.
+    /// Closes all instances, and checks that no node and no watch is left.
     async fn all_go(&mut self) -> Result<(), String> {
         for instance in std::mem::take(&mut self.instances) {
             self.close_instance(instance);
@@ -367,8 +367,8 @@ impl Play {
         self.nothing_is_left().await
     }
 
-    /// Soon no node and no watch is left. An instance that was dropped while a call of `set_data` was under way lasts
-    /// as long as the call: it still waits for its turn at a contested path, and leaves when it has had it.
+    /// Waits until no node and no watch is left. An instance that was dropped while a call of `set_data` was under way
+    /// lives as long as the call: it still waits for its turn at a contested path, and leaves after that.
     async fn nothing_is_left(&mut self) -> Result<(), String> {
         let deadline = Instant::now() + self.patience();
         let mut quiet_since = Instant::now();

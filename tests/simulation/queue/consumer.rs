@@ -23,11 +23,11 @@ pub(super) struct Taker {
     /// The session timeout.
     pub(super) timeout: Duration,
     pub(super) hurry: watch::Receiver<bool>,
-    /// Does little with an item, so that the queue is empty often.
+    /// Works only briefly on an item, so that the queue is often empty.
     pub(super) quick: bool,
 }
 
-/// Also when it is dropped half way.
+/// Notes that it leaves, even if it is dropped half way.
 impl Drop for Taker {
     fn drop(&mut self) {
         self.ledger.leaves(&self.client);
@@ -41,7 +41,7 @@ impl Taker {
             let Some(delivery) = self.take().await else { continue };
             let delivery = Arc::new(delivery);
             self.ledger.taken(self.number, &delivery);
-            // Its item may have been another one of the same name.
+            // The previous item may have had the same name as this one.
             if let Some((fence, token, items)) = parted.take() {
                 self.write(&fence, token, &items, true).await;
             }
@@ -57,7 +57,7 @@ impl Taker {
             }
             parted = settled.then_some((fence, token, items));
         }
-        // Before it is closed: that gives up what no caller has taken.
+        // Noted before it is closed, which gives up what no caller has taken.
         self.ledger.leaves(&self.client);
         if self.random.bool() {
             self.consumer.close().await;
@@ -89,7 +89,7 @@ impl Taker {
         }
     }
 
-    /// Works on it for a while, until it is lost, or not even then.
+    /// Works on an item for a while; by chance only until it is lost.
     async fn handle(&mut self, delivery: &Delivery<String>) {
         let most = if self.quick { self.timeout / 8 } else { self.timeout };
         let time = most.mul_f64(self.random.f64().powi(6));
@@ -97,37 +97,37 @@ impl Taker {
             0 => sleep(time).await,
             1 => {
                 if delivery.run(sleep(time)).await.is_err() && delivery.is_held() {
-                    self.ledger.object("run() says that the claim is lost, and is_held() that it is not");
+                    self.ledger.object("run() reports the claim as lost, but is_held() does not");
                 }
             }
             _ => {
                 if timeout(time, delivery.lost()).await.is_ok() && delivery.is_held() {
-                    self.ledger.object("lost() says that the claim is lost, and is_held() that it is not");
+                    self.ledger.object("lost() reports the claim as lost, but is_held() does not");
                 }
             }
         }
     }
 
-    /// Writes under a claim, now and then: never once it is settled, and never after a later claim.
+    /// Writes under a claim, now and then: this must fail once it is settled, and after a later claim.
     async fn write(&mut self, fence: &Fence, token: i64, items: &[String], settled: bool) {
         if self.random.u8(..4) > 0 {
             return;
         }
         let latest = self.ledger.latest(&items[0]);
         let write = self.client.transaction().check(fence).set_data(GUARDED, "", None).commit();
-        // The servers may be gone for long.
+        // The servers may be unreachable for a long time.
         let written = timeout(self.timeout, write).await;
         if let Ok(Ok(_)) = written {
             if latest > token {
-                self.ledger.object(format!("under delivery {token} of {items:?} was written after delivery {latest}"));
+                self.ledger.object(format!("delivery {token} of {items:?} could write after delivery {latest}"));
             }
             if settled {
-                self.ledger.object(format!("under delivery {token} of {items:?} was written after it was settled"));
+                self.ledger.object(format!("delivery {token} of {items:?} could write after it was settled"));
             }
         }
     }
 
-    /// Whether it is known to be settled then.
+    /// Settles an item, or drops it. Returns whether it is known to be settled.
     async fn part(&mut self, delivery: Arc<Delivery<String>>) -> bool {
         let (items, place) = (delivery.items().to_vec(), self.ledger.place(&delivery));
         let what = format!("{} {place}", self.number);
@@ -180,7 +180,7 @@ impl Taker {
     }
 }
 
-/// Whether an item could not be settled because the session had ended, or its claim.
+/// Returns whether an item could not be settled because its session or its claim had ended.
 pub(super) fn may_be_lost(error: &Error) -> bool {
     matches!(error, Error::Lost { .. }) || matches!(error.kind(), ErrorKind::SessionLost | ErrorKind::OutcomeUnknown)
 }

@@ -13,18 +13,18 @@ use super::claims::Claims;
 use crate::trace::Trace;
 use crate::world::World;
 
-/// How a put ended, as its caller was told.
+/// How a put ended for its caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Put {
-    /// It was begun, and dropped, or ended with its task; or its outcome could not be known.
+    /// It was begun, and dropped, or ended with its task; or its outcome is unknown.
     InDoubt,
-    /// It is in the queue.
+    /// The item is in the queue.
     Done,
-    /// It is not, and never will be.
+    /// The item is not in the queue, and never will be.
     Refused,
 }
 
-/// Where an item is: names are given again after the queue's own node was deleted.
+/// Where an item is: names are used again after the queue's own node was deleted.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Place {
     /// How often the node had been deleted when the item was claimed.
@@ -55,17 +55,17 @@ struct State {
     puts: BTreeMap<String, Put>,
     /// The transactions that deleted the queue's own node.
     deletions: Vec<i64>,
-    /// From where an item was delivered.
+    /// The places from which each item was delivered.
     places: BTreeMap<String, BTreeSet<Place>>,
-    /// By how many an item was had.
+    /// The consumers to which each item was delivered.
     takers: BTreeMap<String, BTreeSet<u64>>,
-    /// The fencing token of the latest delivery of an item.
+    /// The fencing token of the latest delivery of each item.
     latest: BTreeMap<String, i64>,
-    /// The deliveries that were reported as failed, by their fencing tokens; whether that was confirmed.
+    /// The deliveries that were reported as failed, by their fencing tokens, and whether that was confirmed.
     failed: BTreeMap<Place, BTreeMap<i64, bool>>,
-    /// Items that a consumer has asked to be acked; whether that was confirmed.
+    /// Items that a consumer has tried to ack, and whether that was confirmed.
     acked: BTreeMap<String, bool>,
-    /// Items that a consumer has rejected, or tried to; whether that was confirmed.
+    /// Items that a consumer has tried to reject, and whether that was confirmed.
     rejected: BTreeMap<String, bool>,
     held: Vec<Held>,
     acks: u64,
@@ -73,13 +73,13 @@ struct State {
     violation: Option<String>,
     /// Whether the servers are Keeper's.
     keeper: bool,
-    /// Until then a consumer may believe to hold an item that it has lost, as a node or a session was ended by hand.
+    /// Until when a consumer may believe that it holds a lost item, as a claim or a session was ended by hand.
     excused: Option<Instant>,
-    /// How often that was: each time a claim may have ended that no server had shown yet.
+    /// How often that happened: each time, a claim may have ended before this ledger saw it.
     by_hand: u32,
 }
 
-/// Clones write to the same one.
+/// The record of a seed. Clones share it.
 #[derive(Clone)]
 pub(super) struct Ledger {
     max_deliveries: Option<u32>,
@@ -93,19 +93,19 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Ledger {
-    /// `claims` and `items` are where these are.
+    /// `claims` and `items` are their directories.
     pub(super) fn new(max_deliveries: Option<u32>, claims: &'static str, items: &'static str) -> Self {
         let claims = Arc::new(Mutex::new(Claims::new(claims, items)));
         Ledger { max_deliveries, state: Arc::default(), claims, world: Arc::default() }
     }
 
-    /// From now on there is a world to watch.
+    /// Starts to watch a world.
     pub(super) fn watch(&self, world: &World) {
         *lock(&self.world) = Some((world.server.clone(), world.trace.clone()));
         self.state().keeper = world.dialect != Dialect::ZooKeeper;
     }
 
-    /// A consumer cannot take. On Keeper, faults may let a client believe that the servers lack what consumers need.
+    /// Handles a failed take. On Keeper, faults may make a client believe that the servers lack what consumers need.
     pub(super) fn cannot_take(&self, who: u64, error: &Error) {
         let said = format!("{who} cannot take: {error}");
         if self.state().keeper && error.kind() == ErrorKind::Unimplemented {
@@ -115,7 +115,7 @@ impl Ledger {
         }
     }
 
-    /// Lets go of the world, which holds this ledger.
+    /// Drops the world, which refers to this ledger.
     pub(super) fn release(&self) {
         *lock(&self.world) = None;
     }
@@ -130,7 +130,7 @@ impl Ledger {
         }
     }
 
-    /// Something was seen that must not happen.
+    /// Records a violation.
     pub(super) fn object(&self, violation: impl Into<String>) {
         let violation = violation.into();
         self.note(format_args!("VIOLATION: {violation}"));
@@ -164,25 +164,24 @@ impl Ledger {
         self.state().cancelled += 1;
     }
 
-    /// The queue's own node was deleted, by this transaction: names are given again.
+    /// Notes that this transaction deleted the queue's own node: names are used again.
     pub(super) fn starts_over(&self, zxid: i64) {
         self.state().deletions.push(zxid);
     }
 
     pub(super) fn place(&self, delivery: &Delivery<String>) -> Place {
-        // The node is deleted only while it is empty, so a claim is on an item of the last one that was made before.
+        // The node is deleted only while it is empty, so a claim is on an item of the queue that existed at that time.
         let claimed = delivery.fencing_token();
         let queue = self.state().deletions.iter().filter(|zxid| **zxid < claimed).count();
         Place { queue, name: delivery.name().to_owned() }
     }
 
-    /// A consumer of this client is closed or dropped, or a take is dropped for good: what was claimed for it is given
-    /// up.
+    /// Notes that a consumer of this client is closed or dropped, or a take dropped for good: its claims are given up.
     pub(super) fn leaves(&self, client: &Client) {
         client.session_id().into_iter().for_each(|session| lock(&self.claims).left(session));
     }
 
-    /// The claim on an item of this name was deleted by hand.
+    /// Notes that the claim on an item of this name was deleted by hand.
     pub(super) fn claim_deleted(&self, name: &str) {
         lock(&self.claims).forget(name);
     }
@@ -191,7 +190,7 @@ impl Ledger {
         let (place, attempt) = (self.place(delivery), delivery.attempt());
         self.note(format_args!("{who} takes {place}, attempt {attempt}: {:?}", delivery.items()));
         if !delivery.is_held() {
-            self.object(format!("{who} gets {place}, and the claim was lost before"));
+            self.object(format!("{who} gets {place}, but the claim is already lost"));
         }
         if self.max_deliveries.is_some_and(|most| attempt > most) {
             self.object(format!("{who} gets {place} as delivery {attempt}"));
@@ -199,7 +198,7 @@ impl Ledger {
         let token = delivery.fencing_token();
         let may_be = self.failures(&place, token);
         if !may_be.contains(&(attempt - 1)) {
-            self.object(format!("{who} gets {place} as delivery {attempt}, and {may_be:?} have failed"));
+            self.object(format!("{who} gets {place} as delivery {attempt}, but {may_be:?} have failed"));
         }
         lock(&self.claims).taken(token);
         let mut late = None;
@@ -219,17 +218,17 @@ impl Ledger {
         if let Some(item) = late
             && !self.is_excused()
         {
-            self.object(format!("{item} was out of the queue, and {who} gets it"));
+            self.object(format!("{item} was no longer in the queue, but {who} gets it"));
         }
     }
 
-    /// The fencing token of the latest delivery.
+    /// Returns the fencing token of the latest delivery of an item, or 0.
     pub(super) fn latest(&self, item: &str) -> i64 {
         self.state().latest.get(item).copied().unwrap_or(0)
     }
 
-    /// How many deliveries of an item can have failed before this claim: claims that ended with their sessions, and
-    /// those that were reported.
+    /// Returns how many deliveries of an item can have failed before this claim: claims that ended with their sessions,
+    /// and deliveries that were reported as failed.
     fn failures(&self, place: &Place, before: i64) -> std::ops::RangeInclusive<u32> {
         let state = self.state();
         let claims = lock(&self.claims);
@@ -238,7 +237,7 @@ impl Ledger {
         let died = claims.died().iter().filter(|died| is_its(died.token, &died.name));
         let died = died.map(|died| (died.token, died.certain));
         let reported = state.failed.get(place).into_iter().flatten().filter(|(token, _)| **token < before);
-        // One that was reported may have died too, when its answer was lost.
+        // A delivery that was reported may have died, too, if the answer was lost.
         let mut all = BTreeMap::new();
         for (token, certain) in died.chain(reported.map(|(token, confirmed)| (*token, *confirmed))) {
             *all.entry(token).or_default() |= certain;
@@ -248,12 +247,12 @@ impl Ledger {
         least..=most + state.by_hand
     }
 
-    /// This delivery is about to be reported as failed, or it was.
+    /// Notes that this delivery is about to be reported as failed, or that it was.
     pub(super) fn fails(&self, place: &Place, token: i64, confirmed: bool) {
         *self.state().failed.entry(place.clone()).or_default().entry(token).or_default() |= confirmed;
     }
 
-    /// A consumer of Curator's has taken these out of the queue, under its lock.
+    /// Notes that a Curator consumer has taken these out of the queue, under its lock.
     pub(super) fn taken_by_curator(&self, items: &[String]) {
         let mut state = self.state();
         for item in items {
@@ -261,7 +260,7 @@ impl Ledger {
         }
     }
 
-    /// A consumer is about to ack these.
+    /// Notes that a consumer is about to ack these.
     pub(super) fn acks(&self, items: &[String]) {
         let mut state = self.state();
         for item in items {
@@ -281,14 +280,14 @@ impl Ledger {
                 }
             }
         }
-        // An ack that was not answered cannot be told from that of another consumer that got the item.
+        // An unanswered ack cannot be distinguished from the ack of another consumer that got the item.
         if let Some(item) = twice
             && !self.is_excused()
         {
             self.object(format!("{item} was acked twice"));
         }
         if others && !self.is_excused() {
-            self.object(format!("{place} was acked, and another consumer believes to hold it"));
+            self.object(format!("{place} was acked, but another consumer believes that it holds it"));
         }
     }
 
@@ -305,13 +304,13 @@ impl Ledger {
         self.look_at_holders();
     }
 
-    /// No item stays claimed that no caller takes.
+    /// Checks that no item stays claimed that no caller takes.
     fn look_at_claims(&self) {
         let given_up = lock(&self.world).as_ref().and_then(|(server, _)| lock(&self.claims).given_up(server));
         given_up.into_iter().for_each(|violation| self.object(violation));
     }
 
-    /// No two consumers believe to hold the same item.
+    /// Checks that no two consumers believe that they hold the same item.
     fn look_at_holders(&self) {
         let mut twice = None;
         {
@@ -332,7 +331,7 @@ impl Ledger {
         if let Some(place) = twice
             && !self.is_excused()
         {
-            self.object(format!("two believe at one moment to have {place}"));
+            self.object(format!("two consumers believe that they hold {place}"));
         }
     }
 
@@ -348,8 +347,8 @@ impl Ledger {
         self.state().cancelled
     }
 
-    /// In the end, when nothing is left in the queue: the sum. `dead` are the items of the dead letters. Where claims
-    /// were deleted by hand, an ack without an answer and that of another who got the item cannot be told apart.
+    /// Checks the outcome of all items in the end, when the queue is empty. `dead` are the items of the dead letters.
+    /// If claims were deleted by hand, an unanswered ack cannot be distinguished from another consumer's.
     pub(super) fn sum(&self, dead: &[(String, u32)], claims_deleted: bool) -> Result<(), String> {
         let places = self.state().places.clone();
         for (item, attempts) in dead {
@@ -357,23 +356,23 @@ impl Ledger {
             let place = places.get(item).and_then(BTreeSet::first).filter(|_| !given_up);
             if let Some(most) = place.map(|place| *self.failures(place, i64::MAX).end()).filter(|most| attempts > most)
             {
-                return Err(format!("{item} is a dead letter after {attempts} deliveries, and at most {most} failed"));
+                return Err(format!("{item} is a dead letter after {attempts} deliveries, but at most {most} failed"));
             }
         }
         let state = self.state();
         for (item, put) in &state.puts {
             let settled = state.acked.contains_key(item) || dead.iter().any(|(letter, _)| letter == item);
             match put {
-                Put::Done if !settled => return Err(format!("{item} was put, and is lost")),
+                Put::Done if !settled => return Err(format!("{item} was put, but is lost")),
                 Put::Refused if state.places.contains_key(item) => {
-                    return Err(format!("{item} was not put, and was delivered"));
+                    return Err(format!("{item} was not put, but was delivered"));
                 }
                 _ => {}
             }
         }
         for (item, places) in &state.places {
             if !state.puts.contains_key(item) {
-                return Err(format!("{item} was delivered, and was never put"));
+                return Err(format!("{item} was delivered, but was never put"));
             }
             if places.len() > 1 {
                 return Err(format!("{item} was in the queue more than once: {places:?}"));
@@ -384,24 +383,24 @@ impl Ledger {
                 return Err(format!("there are two dead letters of {item}"));
             }
             if !claims_deleted && state.acked.get(item) == Some(&true) {
-                return Err(format!("{item} was acked, and is a dead letter"));
+                return Err(format!("{item} was acked, but is a dead letter"));
             }
             let given_up = state.rejected.contains_key(item);
             if !given_up && self.max_deliveries.is_none_or(|most| *attempts < most) {
-                return Err(format!("{item} is a dead letter after {attempts} deliveries, and was never rejected"));
+                return Err(format!("{item} is a dead letter after {attempts} deliveries, but was never rejected"));
             }
         }
         if let Some((item, _)) =
             state.rejected.iter().find(|(item, done)| **done && !dead.iter().any(|(letter, _)| letter == *item))
             && !claims_deleted
         {
-            return Err(format!("{item} was rejected, and is no dead letter"));
+            return Err(format!("{item} was rejected, but is not a dead letter"));
         }
         in_order(&state.places)
     }
 }
 
-/// Each producer's items are in the order in which it put them.
+/// Checks that each producer's items are in the order in which it put them.
 fn in_order(places: &BTreeMap<String, BTreeSet<Place>>) -> Result<(), String> {
     let mut of_producer = BTreeMap::<&str, Vec<(u64, &Place)>>::new();
     for (item, places) in places {
@@ -412,7 +411,7 @@ fn in_order(places: &BTreeMap<String, BTreeSet<Place>>) -> Result<(), String> {
     for (producer, mut items) in of_producer {
         items.sort_unstable();
         if let Some(two) = items.windows(2).find(|two| two[0].1 > two[1].1) {
-            return Err(format!("of producer {producer} item {} is behind item {}", two[0].0, two[1].0));
+            return Err(format!("item {} of producer {producer} is behind item {}", two[0].0, two[1].0));
         }
     }
     Ok(())

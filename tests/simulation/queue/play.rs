@@ -19,15 +19,15 @@ use super::producer::Putter;
 use crate::seeds::Outcome;
 use crate::world::{World, dialect_of};
 
-/// So many things happen in a seed.
+/// The number of actions in a seed.
 const ACTS: usize = 32;
 const MOST_CLIENTS: usize = 6;
-/// So many are put in the end, into a queue that was deleted and created again.
+/// How many items are put in the end, into a queue that was deleted and created again.
 const NEW_ITEMS: u32 = 12;
 const MOST_AT_WORK: usize = 6;
-/// So often it is looked at the longest whether the queue is empty, so that its own node can be deleted.
+/// The longest pause between two checks whether the queue is empty, so that its own node can be deleted.
 const LOOK: Duration = Duration::from_millis(40);
-/// No message takes longer without a fault, nor does a server lag more.
+/// Without a fault, no message takes longer and no server lags more.
 const SLOWEST: Duration = Duration::from_millis(500);
 const PATH: &str = "/queue";
 const CLAIMS: &str = "/queue-claims";
@@ -45,19 +45,19 @@ struct Play {
     max_deliveries: Option<u32>,
     /// Claims are deleted by hand too.
     claims_deleted: bool,
-    /// The queue's own node is deleted when it was empty for a while, so that its counter starts at 0 again.
+    /// The queue's own node is deleted once it has been empty for a while, so that its counter restarts at 0.
     restarts: bool,
-    /// Since when the queue is seen to be empty, and its number of changes.
+    /// Since when the queue has been empty, and its number of changes.
     empty: Option<(Instant, i32)>,
     /// Only in seeds that restart the queue.
     picky: Option<Picky>,
-    /// Consumers of Curator's come too: the items that one of them has locked.
+    /// The items that a Curator consumer has locked, in seeds that have one.
     locked: Option<Vec<String>>,
 }
 
 /// Runs one seed.
 pub(super) async fn run(seed: u64) -> Outcome {
-    // These are not drawn from the world, which wants to know what to check.
+    // These are not drawn from the world, as they must be known before it is created.
     let max_deliveries = Some(seed % 8).filter(|most| (1..5).contains(most)).map(|most| most as u32);
     let restarts = seed.is_multiple_of(3);
     let ledger = Ledger::new(max_deliveries, CLAIMS, PATH);
@@ -120,7 +120,7 @@ impl Play {
             self.unlock()?;
         }
         self.world.heal();
-        // A producer that waits for room gets it.
+        // This also makes room for producers that wait for it.
         self.drain().await?;
         self.take_from_a_new_queue().await?;
         self.sum()?;
@@ -128,13 +128,13 @@ impl Play {
         self.world.close().await
     }
 
-    /// The directory of the items is made by hand while a producer begins, perhaps between two of its transactions; or
-    /// a consumer does, or the producer.
+    /// Creates the directory of the items by hand while a producer begins, perhaps between two of its transactions, or
+    /// leaves that to the producer or a consumer.
     async fn make_directory(&mut self) {
         if self.world.random.bool() {
             let server = &self.world.server;
             let begun = server.until(|| !server.children(PRODUCERS).is_empty());
-            // Nothing may be put for now.
+            // The producer may not put anything yet.
             let _ = tokio::time::timeout(Duration::from_millis(200), begun).await;
         }
         let time = Duration::from_millis(self.world.random.u64(..80));
@@ -190,7 +190,7 @@ impl Play {
     fn put(&mut self) {
         let client = self.world.a_client();
         let producer = self.queue(client).producer();
-        // One that waits for room puts no more than there is.
+        // A producer that waits for room cannot put a burst at once.
         let bursts = self.max_items.is_none()
             && !self.restarts
             && self.world.random.u8(..8) < if self.came == 0 { 4 } else { 1 };
@@ -227,7 +227,7 @@ impl Play {
         self.takers.push(self.world.server.spawn(&self.world.clients[client], taker.work()));
     }
 
-    /// Its calls are few and short: it must not keep what it would claim ahead.
+    /// Creates a consumer without prefetch: its calls are few and short, so it must not keep items claimed ahead.
     fn a_picky_one(&mut self) -> Picky {
         let client = self.world.a_client();
         let consumer = self.options(client).prefetch(0).build().expect("a queue").consumer();
@@ -248,9 +248,9 @@ impl Play {
         self.takers.push(self.world.server.spawn(&picky.client.clone(), picky.pass_over(patience)));
     }
 
-    /// A consumer of Curator's locks an item that has no claim. Then it reads the item, as Curator does, and gives up
-    /// the lock if there is none: the item may have left the queue by a transaction that was not committed when the
-    /// items were listed.
+    /// Locks an item that has no claim, as a Curator consumer. Like Curator, it then reads the item, and releases the
+    /// lock if the item is gone: it may have left the queue by a transaction that was not committed when the items
+    /// were listed.
     fn lock(&mut self) {
         let items = self.world.server.children(PATH);
         let (Some(name), Some(locked)) = (self.world.random.choice(items), &mut self.locked) else { return };
@@ -267,7 +267,7 @@ impl Play {
         }
     }
 
-    /// It has done the item, or gives it up.
+    /// Lets the Curator consumer finish its item, or give it up.
     fn unlock(&mut self) -> Result<(), String> {
         let Some(name) = self.locked.as_mut().and_then(Vec::pop) else { return Ok(()) };
         let (server, item) = (&self.world.server, format!("{PATH}/{name}"));
@@ -277,7 +277,7 @@ impl Play {
             return Ok(());
         }
         if done {
-            let node = server.get(&item).ok_or_else(|| format!("{name} was locked, and is gone"))?;
+            let node = server.get(&item).ok_or_else(|| format!("{name} was locked, but is gone"))?;
             self.ledger.taken_by_curator(&texts(&node).collect::<Vec<_>>());
             server.delete_by_hand(&item).map_err(|error| error.to_string())?;
         }
@@ -285,7 +285,7 @@ impl Play {
         server.delete_by_hand(&lock).map_err(|error| error.to_string())
     }
 
-    /// Drops the task of a producer or a consumer, at the await it is in.
+    /// Drops the task of a producer or a consumer at its current await.
     fn dismiss(&mut self) {
         let tasks = self.putters.iter_mut().chain(&mut self.takers);
         if let Some(task) = self.world.random.choice(tasks.collect::<Vec<_>>()) {
@@ -295,7 +295,7 @@ impl Play {
         }
     }
 
-    /// A transaction of any client: one that puts, claims or settles.
+    /// Loses the answer to a client's next transaction, which puts, claims or settles.
     fn lose_a_transaction(&mut self) {
         use zookeeper_recipes::testing::{Loss, Operation};
         let client = self.world.a_client();
@@ -304,9 +304,9 @@ impl Play {
         self.world.trace.note(format_args!("the next transaction of client {client} will not be answered, {loss:?}"));
     }
 
-    /// A claim, or a producer's node.
+    /// Deletes a claim or a producer's node by hand.
     fn delete_by_hand(&mut self) {
-        // In most seeds everything must hold without any excuse.
+        // In most seeds, all invariants must hold without exceptions.
         let dirs = if self.claims_deleted { &[CLAIMS, PRODUCERS][..] } else { &[PRODUCERS] };
         let nodes = dirs.iter().map(|dir| {
             let names = self.world.server.children(dir).into_iter();
@@ -320,13 +320,13 @@ impl Play {
             self.world.trace.note(format_args!("{path} is deleted by hand"));
             if let Some(name) = path.strip_prefix(CLAIMS) {
                 self.ledger.claim_deleted(name.trim_start_matches('/'));
-                // Its holder is not told.
+                // Its holder is not notified.
                 self.ledger.excuse_until(Instant::now() + self.world.timeout * 100);
             }
         }
     }
 
-    /// Lets time go by. When the queue was empty for a while, its own node is deleted.
+    /// Lets time pass. Deletes the queue's own node once it has been empty for a while.
     async fn pass(&mut self, time: Duration) {
         let until = Instant::now() + time;
         while self.restarts && Instant::now() + LOOK < until {
@@ -342,8 +342,8 @@ impl Play {
         match (queue.map(|queue| queue.cversion), self.empty) {
             (None, _) => self.empty = None,
             (Some(changes), Some((since, known))) if changes == known => {
-                // An event and the requests it causes are not under way for longer: only half of a timeout is
-                // added to messages. Requests that are repeated after a lost connection come later.
+                // An event and the requests that it causes take no longer: faults delay messages by half a timeout at
+                // most. Requests that are retried after a lost connection come later.
                 if since.elapsed() > self.world.timeout / 2 + SLOWEST {
                     self.empty = None;
                     self.restart();
@@ -353,7 +353,7 @@ impl Play {
         }
     }
 
-    /// As Curator's reaper does: the next put makes the node again, and the names of items begin at 0 again.
+    /// Deletes the queue's node, as Curator's reaper does: the next put creates it again, and item names restart at 0.
     fn restart(&mut self) {
         let server = &self.world.server;
         let is_used = server.stat(PATH).is_some_and(|stat| stat.cversion > 0);
@@ -365,7 +365,7 @@ impl Play {
         }
     }
 
-    /// Ends a session by hand, and all of its nodes at once.
+    /// Ends a session by hand, which deletes all of its nodes at once.
     fn expire(&mut self) {
         let client = self.world.a_client();
         if self.world.server.expire_session(&self.world.clients[client]) {
@@ -375,7 +375,7 @@ impl Play {
         }
     }
 
-    /// A process dies, and another one comes.
+    /// Lets a process die, and starts another one.
     async fn crash(&mut self) {
         let client = self.world.a_client();
         self.world.trace.note(format_args!("client {client} dies"));
@@ -388,7 +388,7 @@ impl Play {
     }
 }
 
-/// The texts of an item's node, such as `12:7` between the bytes of the envelope.
+/// Returns the texts of an item's node, such as `12:7` between the bytes of the envelope.
 fn texts(node: &[u8]) -> impl Iterator<Item = String> {
     let node = String::from_utf8_lossy(node).into_owned();
     let texts: Vec<_> = node.split(|c: char| !c.is_ascii_digit() && c != ':').map(str::to_owned).collect();

@@ -1,4 +1,4 @@
-//! What must hold at every moment: who has permits, and how many are in force.
+//! The invariants: which workers have permits, and how many permits are in force.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -11,7 +11,7 @@ use zookeeper_recipes::testing::TestingServer;
 use crate::trace::Trace;
 use crate::world::World;
 
-/// One who has permits, as long as it has the guard.
+/// A worker that has permits, as long as it has the guard.
 struct Seat {
     number: u64,
     client: Client,
@@ -37,7 +37,7 @@ pub(super) struct Ledger {
     numbers: Mutex<Vec<i64>>,
     /// Leases that were deleted by hand: their holders need not notice.
     deposed: Mutex<BTreeSet<String>>,
-    /// Sessions that were ended by hand: their holders may believe that they hold until then.
+    /// Sessions that were ended by hand, and until when their holders may believe that they hold.
     ended: Mutex<BTreeMap<i64, Instant>>,
     seen: Mutex<Seen>,
     world: Mutex<Option<(TestingServer, Trace)>>,
@@ -48,12 +48,12 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Ledger {
-    /// From now on there is a world to look at.
+    /// Starts to watch a world.
     pub(super) fn watch(&self, world: &World) {
         *lock(&self.world) = Some((world.server.clone(), world.trace.clone()));
     }
 
-    /// Lets go of the world, which holds this ledger.
+    /// Drops the world, which refers to this ledger.
     pub(super) fn release(&self) {
         *lock(&self.world) = None;
         lock(&self.seats).clear();
@@ -63,17 +63,17 @@ impl Ledger {
         lock(&self.seen).clone()
     }
 
-    /// So many permits are in force from now on.
+    /// Notes how many permits are in force from now on.
     pub(super) fn set(&self, permits: i32) {
         lock(&self.numbers).push(i64::from(permits));
     }
 
-    /// The moment, to be handed to [`sit`](Self::sit) by a call that begins now.
+    /// Returns the moment to pass to [`sit`](Self::sit) for a call that begins now.
     pub(super) fn now(&self) -> usize {
         lock(&self.numbers).len()
     }
 
-    /// The number of permits in force.
+    /// Returns the number of permits in force.
     pub(super) fn in_force(&self) -> i64 {
         lock(&self.numbers).last().copied().unwrap_or_default()
     }
@@ -86,13 +86,13 @@ impl Ledger {
         lock(&self.ended).insert(session, until);
     }
 
-    /// The session of one who has permits.
+    /// Returns the session of a worker that has permits.
     pub(super) fn a_session(&self) -> Option<i64> {
         lock(&self.seats).first()?.client.session_id()
     }
 
-    /// One has acquired permits, in a call that began at this moment. All who hold now must have been within the
-    /// permits that were in force at some moment of the call.
+    /// Notes that a worker has acquired permits, in a call that began at this moment. All permits taken now must be
+    /// within the number in force at some moment of the call.
     pub(super) fn sit(&self, number: u64, client: &Client, guard: &Arc<SemaphoreGuard>, begun: usize) {
         let world = lock(&self.world);
         let Some((_, trace)) = world.as_ref() else { return };
@@ -110,12 +110,12 @@ impl Ledger {
         let numbers = lock(&self.numbers);
         let most = numbers[begun.saturating_sub(1)..].iter().copied().max().unwrap_or_default();
         if is_new && i64::try_from(taken).is_ok_and(|taken| taken > most) {
-            let violation = format!("{number} enters, and {taken} permits are taken of {most}: {holding:?}");
+            let violation = format!("{number} enters, and {taken} of {most} permits are taken: {holding:?}");
             violated(&mut seen, trace, violation);
         }
     }
 
-    /// Something else was seen that must not happen.
+    /// Records another violation.
     pub(super) fn object(&self, violation: impl Into<String>) {
         let world = lock(&self.world);
         if let Some((_, trace)) = world.as_ref() {
@@ -123,8 +123,8 @@ impl Ledger {
         }
     }
 
-    /// Called after each step of each task: all permits that are taken have their leases, and they are never more than
-    /// ever were in force.
+    /// Called after each step of each task. Checks that all permits that are taken have their leases, and that they are
+    /// never more than were ever in force.
     pub(super) fn look(&self) {
         let world = lock(&self.world);
         let Some((server, trace)) = world.as_ref() else { return };
@@ -137,16 +137,16 @@ impl Ledger {
             return;
         }
         if i64::try_from(taken).is_ok_and(|taken| taken > most) {
-            violated(&mut seen, trace, format!("{taken} permits are taken of {most}: {holding:?}"));
+            violated(&mut seen, trace, format!("{taken} of {most} permits are taken: {holding:?}"));
         }
         for seat in seats.iter().filter(|seat| holding.iter().any(|(number, _)| *number == seat.number)) {
             if let Some(path) = seat.leases.iter().find(|path| server.stat(path).is_none()) {
-                violated(&mut seen, trace, format!("{} has permits, and its lease {path} is no more", seat.number));
+                violated(&mut seen, trace, format!("{} has permits, but its lease {path} is gone", seat.number));
             }
         }
     }
 
-    /// Those who believe that they hold, with their permits, without those that cannot know better.
+    /// Returns the workers that believe that they hold, with their permits, except those that cannot know better.
     fn holding(&self, seats: &[Seat]) -> Vec<(u64, usize)> {
         let (deposed, ended) = (lock(&self.deposed), lock(&self.ended));
         let excused = |seat: &Seat| {

@@ -1,4 +1,4 @@
-//! Workers that come for permits, some for several, while the number of permits changes.
+//! Workers that acquire permits, some several at once, while the number of permits changes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::line::{Line, Place};
 use crate::seeds::Outcome;
 use crate::world::World;
 
-/// So many things happen in a seed.
+/// The number of actions in a seed.
 const ACTS: usize = 50;
 const MOST_CLIENTS: usize = 7;
 const MOST_WORKERS: usize = 8;
@@ -32,7 +32,7 @@ pub(super) const LEASES: Line =
 struct Play {
     world: World,
     ledger: Arc<Ledger>,
-    /// The number of permits is that of a node; otherwise it is fixed.
+    /// The number of permits is read from a node; otherwise it is fixed.
     is_counted: bool,
     came: u64,
     workers: Vec<(u64, Task<()>)>,
@@ -83,7 +83,7 @@ impl Play {
         }
         self.world.heal();
         if self.is_counted {
-            // Enough for any that waits.
+            // Enough for any worker that waits.
             self.change(MOST_PERMITS);
         }
         self.all_are_done().await?;
@@ -124,7 +124,7 @@ impl Play {
         builder.build().expect("a semaphore")
     }
 
-    /// A worker comes for one permit or several.
+    /// Starts a worker for one permit or several.
     fn come(&mut self, client: usize) {
         let number = self.came;
         self.came += 1;
@@ -162,7 +162,7 @@ impl Play {
         self.workers.push((number, task));
     }
 
-    /// Cancels a worker at the await that it is in.
+    /// Cancels a worker at its current await.
     fn dismiss(&mut self) {
         let Some((number, task)) = self.world.random.choice(self.workers.iter_mut()) else { return };
         task.abort();
@@ -170,10 +170,10 @@ impl Play {
         self.world.trace.note(format_args!("{number} is dropped"));
     }
 
-    /// An operator changes the number of permits.
+    /// Changes the number of permits, as an operator does.
     fn change(&mut self, permits: i32) {
         self.world.trace.note(format_args!("{permits} permits from now on"));
-        // Before it is written: a number is read at the earliest when it is.
+        // Noted before it is written, as it may be read as soon as it is written.
         self.ledger.set(permits);
         self.world.server.set_data_by_hand(COUNT, permits.to_be_bytes()).expect("it exists");
     }
@@ -184,7 +184,7 @@ impl Play {
         if self.world.server.delete_by_hand(&place.path).is_err() {
             return;
         }
-        // The holder of a lease need not notice. The place in the line protects nothing.
+        // The holder of a lease need not notice. A place in line protects nothing.
         if line.path == LEASES.path {
             self.ledger.depose(place.path.clone());
         }
@@ -192,7 +192,7 @@ impl Play {
         self.world.trace.note(format_args!("{} is deleted by hand", place.path));
     }
 
-    /// Ends a session by hand, and all of its nodes at once.
+    /// Ends a session by hand, which deletes all of its nodes at once.
     fn expire(&mut self) {
         let client = self.world.a_victim();
         let Some(session) = self.world.clients[client].session_id() else { return };
@@ -202,24 +202,24 @@ impl Play {
         self.world.trace.note(format_args!("the session of client {client} is ended by hand"));
     }
 
-    /// A process dies, and another one comes.
+    /// Lets a process die, and starts another one.
     async fn crash(&mut self) {
         let client = self.world.a_victim();
         self.world.trace.note(format_args!("client {client} dies"));
         self.world.figures.faults += 1;
         self.world.freeze(client);
-        // Its servers may be gone for a while.
+        // The servers may be unreachable for a while.
         if self.world.connect().await {
             self.come(self.world.clients.len() - 1);
         }
     }
 
-    /// Those that are done are gone.
+    /// Removes the workers that are done.
     fn settle(&mut self) {
         self.workers.retain_mut(|(_, task)| task.now_or_never().is_none());
     }
 
-    /// After healing every worker acquires its permits and leaves.
+    /// Waits until every worker has acquired its permits and left, after healing.
     async fn all_are_done(&mut self) -> Result<(), String> {
         self.hurry.send_replace(true);
         let deadline = Instant::now() + self.world.timeout * 4 + Duration::from_secs(20);
@@ -236,7 +236,7 @@ impl Play {
         }
     }
 
-    /// When all are done, no node and no watch remains soon.
+    /// Waits until no node and no watch is left, soon after all are done.
     async fn nothing_is_left(&mut self) -> Result<(), String> {
         let deadline = Instant::now() + self.world.timeout * 2;
         let mut quiet_since = Instant::now();
@@ -255,13 +255,13 @@ impl Play {
         Ok(())
     }
 
-    /// When no worker is left, every client can have all permits.
+    /// Checks that every client can acquire all permits when no worker is left.
     async fn all_permits_are_free(&mut self) -> Result<(), String> {
         let all = u32::try_from(self.ledger.in_force()).expect("some");
         for client in 0..self.world.clients.len() {
             let semaphore = self.semaphore(client, String::new());
             let got = semaphore.acquire_timeout(all, self.world.timeout * 3).await;
-            let guard = got.map_err(|error| format!("client {client} cannot have the free permits: {error}"))?;
+            let guard = got.map_err(|error| format!("client {client} cannot acquire the free permits: {error}"))?;
             let guard = guard.ok_or_else(|| format!("client {client} did not get the free permits"))?;
             guard.release().await.map_err(|error| format!("client {client} cannot release: {error}"))?;
         }

@@ -1,4 +1,4 @@
-//! One that acquires permits, works, and releases them.
+//! A worker that acquires permits, works, and releases them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use super::play::{LEASES, LINE};
 use crate::line::is_there;
 use crate::trace::Trace;
 
-/// How one asks for permits.
+/// How a worker acquires permits.
 #[derive(Debug)]
 pub(super) enum Call {
     Acquire,
@@ -24,7 +24,7 @@ pub(super) enum Call {
     TryAcquire,
 }
 
-/// How one gives them back.
+/// How a worker releases permits.
 #[derive(Debug)]
 pub(super) enum Parting {
     Release,
@@ -59,7 +59,7 @@ impl Worker {
         let Some(guard) = self.ask().await else { return };
         let guard = Arc::new(guard);
         if guard.permits() != self.plan.permits {
-            self.object(format_args!("it wanted {}, and has {}", self.plan.permits, guard.permits()));
+            self.object(format_args!("it wanted {} permits, but has {}", self.plan.permits, guard.permits()));
         }
         self.ledger.sit(self.plan.number, &self.client, &guard, begun);
         self.hold(&guard).await;
@@ -97,20 +97,20 @@ impl Worker {
         }
     }
 
-    /// After `None` there is no node of the call.
+    /// Checks that a call that returned `None` has left no node.
     fn nothing_is_left(&self) {
         let ours = self.plan.number.to_string().into_bytes();
         let left = [LINE, LEASES].into_iter().flat_map(|line| line.places(&self.server));
         if let Some(left) = left.into_iter().find(|place| place.data == ours && place.is_connected(&self.server)) {
-            self.object(format_args!("it did not get the permits, and left {left:?}"));
+            self.object(format_args!("it did not get the permits, but left {left:?}"));
         }
     }
 
-    /// Works with the permits, for the planned time, or until all workers are in a hurry.
+    /// Works with the permits for the planned time, or until all workers have to hurry.
     async fn hold(&self, guard: &SemaphoreGuard) {
         let mut hurry = self.hurry.clone();
         let enough = async {
-            // The end of the world ends this as well.
+            // This also ends when the sender is dropped, at the end of the seed.
             let hurried = async { drop(hurry.wait_for(|hurry| *hurry).await) };
             let _ = timeout(self.plan.hold, hurried).await;
             sleep(Duration::from_millis(2)).await;
@@ -119,7 +119,7 @@ impl Worker {
             return enough.await;
         }
         if guard.run(enough).await.is_err() && guard.is_held() {
-            self.object("run() says that the permits are lost, and is_held() that they are not");
+            self.object("run() reports the permits as lost, but is_held() does not");
         }
     }
 
@@ -133,15 +133,15 @@ impl Worker {
                 let released = guard.release().await;
                 self.note(format_args!("has released: {released:?}"));
                 match released {
-                    Ok(()) if !held => self.object("it has released permits that were lost, and is not told so"),
+                    Ok(()) if !held => self.object("it released lost permits, but release() did not report the loss"),
                     Ok(()) => {
                         let left = leases.iter().find(|(path, czxid)| is_there(&self.server, path, *czxid));
                         if let Some((path, _)) = left {
-                            self.object(format_args!("it has released the permits, and left {path}"));
+                            self.object(format_args!("it has released the permits, but left {path}"));
                         }
                     }
                     Err(Error::Lost { .. }) if !held => {}
-                    Err(Error::Lost { .. }) => self.object("it had the permits, and is told that one was lost"),
+                    Err(Error::Lost { .. }) => self.object("it had the permits, but release() reports a loss"),
                     Err(error) if error.kind() != ErrorKind::SessionLost => {
                         self.object(format_args!("it could not release the permits: {error}"));
                     }

@@ -14,11 +14,11 @@ use crate::history::{End, History};
 use crate::seeds::Outcome;
 use crate::world::World;
 
-/// So many things happen in a seed.
+/// The number of actions in a seed.
 const ACTS: usize = 80;
 const MOST_CLIENTS: usize = 7;
 const MOST_HANDLES: usize = 8;
-/// The servers read no longer request, and close the connection. The clients do not know it.
+/// The servers close the connection on a longer request. The clients do not know this limit.
 const MAX_BUFFER: usize = 16 * 1024;
 
 type Started = Result<SharedValue<String>, Error>;
@@ -27,26 +27,26 @@ struct Handle {
     client: usize,
     value: SharedValue<String>,
     changes: Changes<String>,
-    /// The value by the changes so far; `None` if there is no node.
+    /// The value according to the changes so far; `None` if there is no node.
     folded: Option<String>,
-    /// The newest value that was read.
+    /// The zxid of the newest value that was read.
     zxid: i64,
 }
 
 struct Play {
     world: World,
     history: History<Call>,
-    /// With their clients.
+    /// The handles that are starting, with their clients.
     starting: Vec<(usize, Task<Started>)>,
     handles: Vec<Handle>,
     calls: BTreeMap<usize, Task<Result<End, String>>>,
-    /// Writes that no server reads: each fails, some time.
+    /// Writes that are too large for the servers: each fails at some point.
     too_large: Vec<Task<Result<(), ErrorKind>>>,
     /// The number of the next call.
     next: usize,
     /// Calls that have ended, to be compared again in the end.
     ended: Vec<(usize, End)>,
-    /// The node was deleted by hand, and is not there again.
+    /// The node was deleted by hand, and not created again.
     is_deleted: bool,
 }
 
@@ -95,9 +95,9 @@ impl Play {
         self.world.close().await
     }
 
-    /// Another handle of this client.
+    /// Starts another handle of this client.
     fn start(&mut self, client: usize) {
-        // It would create the node again, at a version that the one before had too.
+        // It would create the node again, at a version that the previous one had, too.
         if self.is_deleted || self.handles.len() + self.starting.len() >= MOST_HANDLES {
             return;
         }
@@ -142,7 +142,7 @@ impl Play {
         Ok(())
     }
 
-    /// Calls something on a handle; by chance several at once.
+    /// Makes a call on a handle, by chance several at once.
     async fn call(&mut self) -> Result<(), String> {
         if self.handles.is_empty() {
             return Ok(());
@@ -208,7 +208,7 @@ impl Play {
         }
     }
 
-    /// The data of a write by hand.
+    /// Returns the data for a write by hand.
     fn by_hand(&mut self) -> String {
         let data = format!("hand{}", self.next());
         self.history.by_hand(data.clone());
@@ -223,7 +223,7 @@ impl Play {
         }
     }
 
-    /// The node is created again at once, or a while later.
+    /// Deletes the node by hand. It is created again at once, or a while later.
     fn delete_by_hand(&mut self) {
         if self.is_deleted {
             return self.create_by_hand();
@@ -239,11 +239,11 @@ impl Play {
         }
     }
 
-    /// The node has versions that the one before never had: a write cannot tell two nodes of one version apart.
+    /// Creates the node with versions that no earlier one had: a write cannot distinguish two nodes with one version.
     fn create_by_hand(&mut self) {
         let data = self.by_hand();
         self.world.trace.note(format_args!("created by hand: {data}"));
-        // The create of a start that was given up may have come late.
+        // The create of an abandoned start may have arrived late.
         let _ = self.world.server.delete_by_hand(PATH);
         let created = self.world.server.create_by_hand(PATH, &data, CreateMode::Persistent);
         created.expect("it was deleted");
@@ -259,7 +259,7 @@ impl Play {
         }
     }
 
-    /// Notes what has ended, and looks at what each handle reads.
+    /// Notes what has ended, and checks what each handle reads.
     fn settle(&mut self) -> Result<(), String> {
         for (client, mut task) in std::mem::take(&mut self.starting) {
             match (&mut task).now_or_never() {
@@ -278,13 +278,13 @@ impl Play {
             match (&mut task).now_or_never() {
                 None => drop(self.calls.insert(id, task)),
                 Some(Ok(outcome)) => self.end(id, outcome)?,
-                Some(Err(_)) => return Err(format!("call {id} is gone")),
+                Some(Err(_)) => return Err(format!("call {id} has no result")),
             }
         }
         for mut task in std::mem::take(&mut self.too_large) {
             match (&mut task).now_or_never() {
                 None => self.too_large.push(task),
-                Some(Ok(Ok(()))) => return Err("a write that no server reads is said to be done".to_owned()),
+                Some(Ok(Ok(()))) => return Err("a write that is too large is reported as done".to_owned()),
                 Some(Ok(Err(_)) | Err(_)) => {}
             }
         }
@@ -294,7 +294,7 @@ impl Play {
         Ok(())
     }
 
-    /// When nothing is wrong any more, all calls end, and each handle can update, if there is a node.
+    /// Checks that after healing all calls end, and each handle can update, if there is a node.
     async fn finish(&mut self) -> Result<(), String> {
         let patience = self.world.timeout * 4 + Duration::from_secs(60);
         let deadline = Instant::now() + patience;
@@ -305,8 +305,8 @@ impl Play {
                 let (calls, starting) = (self.calls.keys().collect::<Vec<_>>(), self.starting.len());
                 let too_large = self.too_large.len();
                 return Err(format!(
-                    "long after everything was healed: {calls:?} and {too_large} writes that no server reads are \
-                     under way, {starting} start"
+                    "long after everything was healed, calls {calls:?} and {too_large} writes that are too large are \
+                     under way, and {starting} handles are starting"
                 ));
             }
             self.world.pass(Duration::from_millis(50)).await;
@@ -327,7 +327,7 @@ impl Play {
         Ok(())
     }
 
-    /// Returns whether the outcome is known.
+    /// Updates a last time. Returns whether the outcome is known.
     async fn update_in_the_end(&mut self, value: &SharedValue<String>, patience: Duration) -> Result<bool, String> {
         let id = self.next();
         let call = Call::Update(id);
@@ -342,7 +342,7 @@ impl Play {
         Ok(is_known)
     }
 
-    /// All come to see what the servers have.
+    /// Waits until all handles see what the servers have.
     async fn agree(&mut self) -> Result<(), String> {
         let deadline = Instant::now() + self.world.timeout * 3 + Duration::from_secs(20);
         loop {
@@ -352,7 +352,7 @@ impl Play {
             let Some(other) = self.handles.iter().find(differs) else { return Ok(()) };
             if Instant::now() > deadline {
                 let (client, read, folded) = (other.client, other.read(), &other.folded);
-                return Err(format!("client {client} reads {read:?}, was told {folded:?}, and there is {held:?}"));
+                return Err(format!("client {client} reads {read:?}, was sent {folded:?}, but there is {held:?}"));
             }
             self.world.pass(Duration::from_millis(50)).await;
         }
@@ -376,7 +376,7 @@ impl Handle {
         self.value.get().ok().map(|value| value.value().clone())
     }
 
-    /// What is read was there, and never goes back.
+    /// Checks that what is read was there, and never goes back.
     fn look(&mut self, history: &History<Call>) -> Result<(), String> {
         while let Some(Some(change)) = self.changes.next().now_or_never() {
             self.folded = change.ok().map(|value| value.value().clone());
@@ -395,11 +395,11 @@ impl Handle {
     }
 }
 
-/// A write that no server reads is refused, and not given up each time.
+/// Checks that a write that is too large is refused in the end, and does not fail otherwise each time.
 async fn too_much_in_the_end(value: &SharedValue<String>, patience: Duration) -> Result<(), String> {
     let refused = async {
         let write = async || value.set("x".repeat(MAX_BUFFER)).await;
         while !write().await.is_err_and(|error| error.kind() == ErrorKind::InvalidArgument) {}
     };
-    timeout(patience, refused).await.map_err(|_| "a write that no server reads is never refused".to_owned())
+    timeout(patience, refused).await.map_err(|_| "a write that is too large is never refused".to_owned())
 }

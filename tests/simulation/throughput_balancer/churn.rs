@@ -1,4 +1,4 @@
-//! Members that come and go without end: what they may use together is used all the time, and no newcomer waits for
+//! Members that come and go all the time: together they always use most of the maximum, and no newcomer waits for
 //! long.
 
 use std::time::Duration;
@@ -16,13 +16,13 @@ use crate::world::World;
 
 const BASE: &str = "/throughput";
 const MAXIMUM: u64 = 1_000_000;
-/// So long members come and go.
+/// How long members come and go.
 const LASTS: Duration = Duration::from_secs(12);
 /// How often the use is sampled.
 const STEP: Duration = Duration::from_millis(10);
-/// A newcomer has a share by then: half a second of debounce, what the others take to follow, and a few messages.
+/// A newcomer has a share within this time: half a second of debounce, the others' time to follow, a few messages.
 const NEWCOMER: Duration = Duration::from_millis(1_200);
-/// A member has left by then, if no other member must be waited for.
+/// A member has left within this time, if it need not wait for another member.
 const LEAVING: Duration = Duration::from_millis(500);
 /// The longest time that a member takes to apply a share.
 const APPLYING: Duration = Duration::from_millis(300);
@@ -43,13 +43,13 @@ enum Churn {
 /// How a member applies its share.
 #[derive(Debug, Clone, Copy)]
 enum Way {
-    /// It asks whenever it does something.
+    /// It reads its share whenever it does something.
     Asks,
-    /// As well, and has read one share of a stream that it keeps.
+    /// Like `Asks`, and it keeps a stream from which it has read one share.
     AsksAndForgetsAStream,
-    /// It is told, and takes its time.
+    /// Its handler applies each share after this time.
     IsTold(Duration),
-    /// It never applies another share than its first.
+    /// Its handler applies its first share above 0, and never returns.
     Hangs,
 }
 
@@ -64,7 +64,7 @@ struct Member {
     number: u64,
     client: usize,
     joined: Joined,
-    /// Since when it waits for its first share; none once it has one.
+    /// Since when it waits for its first share; `None` once it has one.
     waits: Option<Instant>,
 }
 
@@ -78,7 +78,7 @@ struct Play {
     joining: Vec<Joining>,
     members: Vec<Member>,
     leaving: Vec<(u64, Instant, Task<()>)>,
-    /// The use at each look.
+    /// The throughput that was applied at each sample.
     used: Vec<u64>,
 }
 
@@ -110,9 +110,9 @@ pub(crate) async fn run(seed: u64) -> Outcome {
 impl Play {
     async fn run(&mut self) -> Result<(), String> {
         set_max_throughput(&self.world.clients[0], BASE, MAXIMUM).await.expect("nothing is wrong");
-        // The oldest members are to be replaced, one after the other.
+        // With `Replaces`, the oldest members are replaced one after the other; one that hangs would prevent that.
         let hangs = self.churn != Churn::Replaces && self.world.random.bool();
-        // One that is replaced takes a smaller part with it where there are more.
+        // With more members, one that is replaced takes a smaller share with it.
         let members = if self.churn == Churn::Replaces { 20..=40 } else { 8..=20 };
         for number in 0..self.world.random.u64(members) {
             self.join(if hangs && number == 1 { Some(Way::Hangs) } else { None });
@@ -212,7 +212,7 @@ impl Play {
         self.leaving.push((number, Instant::now(), self.world.server.spawn(&self.world.clients[client], leaving)));
     }
 
-    /// Lets time go by, and looks on.
+    /// Lets time pass, and takes samples.
     async fn pass(&mut self, time: Duration) -> Result<(), String> {
         let until = Instant::now() + time;
         while Instant::now() < until {
@@ -245,7 +245,7 @@ impl Play {
             !left
         });
         if let Some((number, since, _)) = leaving.iter().find(|(_, since, _)| since.elapsed() > LEAVING + APPLYING) {
-            return Err(format!("{number} leaves since {:?}", since.elapsed()));
+            return Err(format!("{number} has been leaving for {:?}", since.elapsed()));
         }
         for member in members {
             while let Some(Some(event)) = member.joined.events.next().now_or_never() {
@@ -259,7 +259,7 @@ impl Play {
             match member.waits {
                 Some(_) if member.joined.balancer.throughput() > 0 => member.waits = None,
                 Some(since) if since.elapsed() > NEWCOMER => {
-                    return Err(format!("{} has no share since {:?}", member.number, since.elapsed()));
+                    return Err(format!("{} has had no share for {:?}", member.number, since.elapsed()));
                 }
                 _ => {}
             }

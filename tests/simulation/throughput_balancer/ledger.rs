@@ -15,13 +15,13 @@ const MEMBERS: &str = "/throughput/client";
 /// How a member applies its share.
 #[derive(Debug)]
 enum Applied {
-    /// It asks whenever it does something.
+    /// It reads its share whenever it does something.
     Asked(StateReceiver<Share>),
-    /// As well; but what it applies without a lease, and comes back with, is its own choice: no bound holds for it.
+    /// Like `Asked`, but it chooses what it applies without a lease and comes back with: no bound holds for it.
     AskedWithRest(StateReceiver<Share>),
-    /// It uses the number that it was last told, until it is told the next one, or the lease is over.
+    /// It uses the number that it was last given, until it is given the next one or the lease ends.
     Told(Share, u64),
-    /// Its limiter does.
+    /// Its limiter applies the share.
     Limited(ShareLimiter),
 }
 
@@ -40,7 +40,7 @@ impl Applied {
         }
     }
 
-    /// The share that counts against the bound.
+    /// Returns the throughput that counts against the bound.
     fn bounded(&self) -> u64 {
         match self {
             Applied::AskedWithRest(_) => 0,
@@ -57,7 +57,7 @@ struct State {
     violation: Option<String>,
 }
 
-/// All members. Clones look at the same ones.
+/// The record of all members. Clones share it.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Ledger {
     server: Arc<OnceLock<TestingServer>>,
@@ -70,7 +70,7 @@ impl Ledger {
     }
 
     pub(crate) fn watch(&self, server: &TestingServer) {
-        // There is one.
+        // It is set only once.
         let _ = self.server.set(server.clone());
     }
 
@@ -95,13 +95,13 @@ impl Ledger {
         self.state().members.remove(&member);
     }
 
-    /// The maximum that the node holds.
+    /// Returns the maximum in its node.
     pub(crate) fn maximum(&self) -> Option<u64> {
         let data = self.server.get()?.get(MAXIMUM)?;
         String::from_utf8(data).ok()?.parse().ok()
     }
 
-    /// A leader says that all follow this maximum.
+    /// Notes that a leader has reported that all members follow this maximum.
     pub(crate) fn settled(&self, maximum: u64) {
         if self.maximum() == Some(maximum) {
             self.state().bound = maximum;
@@ -112,7 +112,7 @@ impl Ledger {
         self.state().members.iter().map(|(member, applied)| (*member, applied.throughput())).collect()
     }
 
-    /// The check after each step.
+    /// Checks the bound after each step.
     pub(crate) fn look(&self) {
         let Some(maximum) = self.maximum() else { return };
         let mut state = self.state();
@@ -127,7 +127,7 @@ impl Ledger {
         }
     }
 
-    /// Every write to a member's node since the last take-over comes from the leader that has taken over.
+    /// Checks that every write to a member's node since the last take-over comes from the leader that took over.
     pub(crate) fn look_for_late_writes(&self) {
         let Some(server) = self.server.get() else { return };
         let Some(taken_over) = server.stat(EPOCH).map(|stat| stat.mzxid) else { return };
@@ -136,7 +136,7 @@ impl Ledger {
             let (Some(stat), Some(record)) = (server.stat(&node), server.get(&node)) else { continue };
             let record = String::from_utf8_lossy(&record);
             if stat.version > 0 && stat.mzxid > taken_over && !record.contains(&format!(r#""epoch":{taken_over},"#)) {
-                let violation = format!("after {taken_over} took over, another one has written {record} to {name}");
+                let violation = format!("after {taken_over} took over, another leader has written {record} to {name}");
                 self.state().violation.get_or_insert(violation);
             }
         }
@@ -146,7 +146,7 @@ impl Ledger {
         self.state().violation.clone()
     }
 
-    /// Lets go of everything.
+    /// Drops all members.
     pub(crate) fn release(&self) {
         self.state().members.clear();
     }

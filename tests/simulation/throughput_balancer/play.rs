@@ -16,7 +16,7 @@ use crate::seeds::Outcome;
 use crate::world::World;
 
 const BASE: &str = "/throughput";
-/// So many things happen in a seed.
+/// The number of actions in a seed.
 const ACTS: u64 = 50;
 const MOST_MEMBERS: usize = 8;
 
@@ -28,7 +28,7 @@ struct Seat {
     balancer: ThroughputBalancer,
 }
 
-/// Who has had the due share since that was last another.
+/// The members that have had the due share since it last changed.
 #[derive(Default)]
 struct Served {
     due: u64,
@@ -40,7 +40,7 @@ impl Served {
         if self.due != due {
             *self = Served { due, members: BTreeSet::new() };
         }
-        // Not as it is applied: a handler may take longer than such a lease lasts.
+        // The granted share, not the applied one: a handler may take longer than such a lease lasts.
         self.members.extend(seats.iter().filter(|seat| seat.balancer.throughput() == due).map(|seat| seat.number));
     }
 }
@@ -53,7 +53,7 @@ struct Play {
     entered: u64,
     joining: Vec<Joining>,
     seats: Vec<Seat>,
-    /// They apply a share until they are gone.
+    /// Members that are leaving, which apply a share until they are gone.
     leaving: Vec<(u64, Task<()>)>,
     /// Members of processes that have died.
     dead: Vec<Seat>,
@@ -62,11 +62,11 @@ struct Play {
 /// How a member applies its share.
 #[derive(Debug)]
 enum Way {
-    /// It asks whenever it does something.
+    /// It reads its share whenever it does something.
     Asks,
-    /// As well, and applies something without a lease.
+    /// Like `Asks`, and it applies up to this without a lease.
     AsksWithRest(u64),
-    /// It is told, and takes its time.
+    /// Its handler applies each share after this time.
     IsTold(Duration),
     /// It has a limiter.
     IsLimited(ShareLimiter),
@@ -96,7 +96,7 @@ pub(crate) async fn run(seed: u64) -> Outcome {
     Outcome { figures: world.figures, violation, trace: world.trace.lines() }
 }
 
-/// Deletes the directories, which are there to stay.
+/// Deletes the directories, which the recipe leaves.
 pub(super) fn sweep(world: &World) {
     let mut paths = world.server.paths();
     paths.retain(|path| path.starts_with(BASE));
@@ -121,13 +121,13 @@ impl Play {
                 return Err(violation);
             }
         }
-        // Of dead members, only their nodes are left.
+        // Only the nodes of dead members are left.
         self.dead.clear();
         self.world.heal();
         self.end().await
     }
 
-    /// A maximum that no other time of the seed has.
+    /// Returns a maximum that the seed has at no other time.
     fn a_maximum(&mut self) -> u64 {
         let unit = self.world.figures.turns + self.world.figures.hand_overs + self.world.figures.faults;
         self.world.random.u64(..20) * 100_000 + unit
@@ -185,7 +185,7 @@ impl Play {
         drop(self.world.server.spawn(&self.world.clients[0], set));
     }
 
-    /// The leader's node is deleted while it has something to write.
+    /// Deletes the leader's node while the leader has something to write.
     async fn depose_in_the_middle(&mut self, number: u64) {
         self.change_the_maximum(number);
         let time = self.world.a_while(Duration::from_millis(100));
@@ -197,7 +197,7 @@ impl Play {
         self.world.sweep(&format!("{BASE}/leader/{first}"));
     }
 
-    /// A process dies: it applies nothing any more, and says nothing. Often that of the leader. Another one is started.
+    /// Lets a process die, the leader's if there is one: it applies and sends nothing any more. Starts another one.
     async fn die(&mut self) {
         let (leader, any) = (self.seats.iter().find(|seat| seat.balancer.is_leader()), self.world.a_client());
         let client = leader.map_or(any, |seat| seat.client);
@@ -219,7 +219,7 @@ impl Play {
         let way = match self.world.random.u8(..4) {
             0 => Way::Asks,
             3 => Way::AsksWithRest(self.world.random.u64(..1_000_000)),
-            // A member that leaves waits for it no longer than a session timeout, of which two ticks are the least.
+            // A member that leaves waits for its handler for at most a session timeout, which is at least two ticks.
             1 => Way::IsTold(self.world.a_while(self.world.tick)),
             _ => Way::IsLimited(ShareLimiter::new(0)),
         };
@@ -278,7 +278,7 @@ impl Play {
         self.world.sweep(&format!("{directory}/{name}"));
     }
 
-    /// Faults hit the leader more often than other members.
+    /// Injects a fault that hits the leader more often than other members.
     fn hit_a_leader(&mut self) {
         let leader = self.seats.iter().find(|seat| seat.balancer.is_leader());
         self.world.focus = leader.and_then(|seat| self.world.clients[seat.client].session_id());
@@ -323,8 +323,8 @@ impl Play {
         }
     }
 
-    /// After healing every member present has its due share, and keeps it unless leases expire all the time; then all
-    /// leave.
+    /// Checks that after healing every member has its due share, and keeps it unless leases expire all the time; then
+    /// all leave.
     async fn end(&mut self) -> Result<(), String> {
         let deadline = Instant::now() + self.world.timeout * 6 + Duration::from_secs(60);
         let mut calm_since = Instant::now();
@@ -340,7 +340,7 @@ impl Play {
             let shares = self.ledger.applied();
             let is_seated = |number| self.seats.iter().any(|seat| seat.number == number);
             let all_are_there = self.joining.is_empty() && self.leaving.is_empty();
-            // Those who were dropped may have been told so.
+            // The handler of a dropped member may have been called with a last share.
             let calm = all_are_there
                 && shares.iter().all(|(number, throughput)| *throughput == if is_seated(*number) { each } else { 0 });
             served.look(each, &self.seats);
@@ -361,7 +361,7 @@ impl Play {
                     (name, String::from_utf8_lossy(&data).into_owned())
                 });
                 return Err(format!(
-                    "after healing a member lacks {each} of {maximum}: applied {shares:?}, seats {:?}, {:?}, {:?}",
+                    "after healing some members lack {each} of {maximum}: applied {shares:?}, seats {:?}, {:?}, {:?}",
                     seats.collect::<Vec<_>>(),
                     records.collect::<Vec<_>>(),
                     self.world.server.children(&format!("{BASE}/ack")),

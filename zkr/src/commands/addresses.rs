@@ -1,4 +1,4 @@
-//! The addresses that sessions are connected from. Only the servers know them, and tell them if `cons` is permitted.
+//! The addresses that sessions are connected from. Only servers know them, and report them if `cons` is permitted.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -15,7 +15,7 @@ use crate::output::note;
 pub struct Addresses {
     /// When the session connected, and its address.
     known: HashMap<i64, (i64, String)>,
-    /// The servers that have told nothing, and why.
+    /// The servers that have not reported any, and why.
     silent: Vec<String>,
 }
 
@@ -30,7 +30,7 @@ pub struct WithAddresses<'a, T> {
 }
 
 impl Addresses {
-    /// Asks all servers. One that does not answer is passed over: its clients connect to the other ones.
+    /// Asks all servers. Skips a server that does not answer: its clients connect to the other ones.
     pub async fn ask(connection: &Connection) -> Result<Addresses, Ending> {
         let Hosts { plain, encrypted } = Hosts::of(connection);
         // One server may have several names.
@@ -43,7 +43,7 @@ impl Addresses {
         let not_asked = encrypted.iter().map(|host| format!("{host}: servers are not asked over TLS"));
         addresses.silent.extend(not_asked);
         if addresses.silent.len() == plain.len() + encrypted.len() {
-            let why = format!("--addresses: no server tells them: {}", addresses.silent.join("; "));
+            let why = format!("--addresses: no server reports them: {}", addresses.silent.join("; "));
             return Err(Ending::because(Status::Unreachable, why));
         }
         Ok(addresses)
@@ -65,7 +65,7 @@ impl Addresses {
         Ok(())
     }
 
-    /// A server may not have noticed yet that a client has left it for another one: the latest connection counts.
+    /// Keeps the latest connection: a server may not have noticed yet that a client has left it for another one.
     fn insert(&mut self, Connected { session, address, since_ms }: Connected) {
         let latest = self.known.get(&session).map(|(since, _)| *since);
         if latest.is_none_or(|latest| latest < since_ms) {
@@ -73,10 +73,10 @@ impl Addresses {
         }
     }
 
-    /// Says which servers have told nothing.
+    /// Notes which servers have not reported any addresses.
     pub fn note_silent(&self) {
         for server in &self.silent {
-            note(format_args!("addresses of its sessions are not known: {server}"));
+            note(format_args!("the addresses of sessions are not known for {server}"));
         }
     }
 
@@ -106,7 +106,6 @@ impl<'a, T> WithAddresses<'a, T> {
 pub mod tests {
     use super::*;
 
-    /// Some addresses.
     pub fn addresses(known: &[(i64, &str)]) -> Addresses {
         let known = known.iter().map(|(session, address)| (*session, (0, (*address).to_owned())));
         Addresses { known: known.collect(), silent: Vec::new() }

@@ -16,7 +16,7 @@ use crate::connection::path;
 use crate::ending::{Ending, Status};
 use crate::output::{Output, note, table};
 
-/// A leader that rewrites all shares, and members that join together, are one change if they take no longer.
+/// Changes within this time are shown as one: a leader rewrites all shares, or members join together.
 const QUIET: Duration = Duration::from_millis(100);
 /// How long to wait before reading again after the servers could not be reached.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -30,7 +30,7 @@ pub enum Balancer {
         #[arg(value_parser = path)]
         path: String,
     },
-    /// Set the maximum that the members divide among themselves; it may be set before there is any
+    /// Set the maximum that the members divide among themselves; it may be set before there are any members
     SetMax {
         /// The path of the balancer
         #[arg(value_parser = path)]
@@ -39,7 +39,7 @@ pub enum Balancer {
         #[arg(value_name = "N", value_parser = clap::value_parser!(u64).range(..=MAX_THROUGHPUT))]
         maximum: u64,
     },
-    /// Print a line now and at each change, until Ctrl-C or until the reader of the output ends
+    /// Print a line now and at each change, until Ctrl-C or until the reader of the output closes it
     Watch {
         /// The path of the balancer
         #[arg(value_parser = path)]
@@ -56,12 +56,12 @@ struct State {
     /// Why the maximum is invalid.
     #[serde(skip_serializing_if = "Option::is_none")]
     invalid: Option<String>,
-    /// Of all shares.
+    /// The sum of all shares.
     sum: u64,
     members: Vec<MemberInfo>,
 }
 
-/// A balancer, and when it was so.
+/// A balancer, and when it was read.
 #[derive(Serialize)]
 struct Seen<'a> {
     time: &'a str,
@@ -105,12 +105,12 @@ async fn show(client: &Client, output: Output, path: &str) -> Result<Ending, End
 
 async fn set_max(client: &Client, output: Output, path: &str, maximum: u64) -> Result<Ending, Ending> {
     let before = match max_throughput(client, path).await {
-        // It is replaced, whatever it is.
+        // An invalid maximum is replaced too.
         Err(Error::InvalidMaximum { .. }) => None,
         before => before.map_err(of)?,
     };
     set_max_throughput(client, path, maximum).await.map_err(of)?;
-    // A path that was mistyped is seen by this.
+    // This reveals a mistyped path.
     let then = before.map_or_else(|| "there was none".to_owned(), |before| format!("it was {before}"));
     output.print(format_args!("{path}: maximum {maximum}; {then}"), &Set { path, maximum, before }).await?;
     Ok(Ending::Success)
@@ -118,7 +118,7 @@ async fn set_max(client: &Client, output: Output, path: &str, maximum: u64) -> R
 
 async fn watch(client: &Client, output: Output, path: &str) -> Result<Ending, Ending> {
     check_exists(client, path).await?;
-    // The nodes only tell when to look. Acknowledgements and the epoch change more often than what is shown.
+    // The cache only shows when to read again. Acknowledgements and the epoch change more often than what is shown.
     let aside = ["ack", "epoch"].map(|name| format!("{path}/{name}"));
     let nodes = Cache::tree(client, path).filter(move |node| !aside.iter().any(|aside| node == aside));
     let nodes = nodes.start().await.map_err(|error| failed(error.kind(), error))?;
@@ -133,7 +133,7 @@ async fn watch(client: &Client, output: Output, path: &str) -> Result<Ending, En
             }
             Ok(_) => {}
             Err(error) if error.is_retryable() => {
-                note(format_args!("{error}; looking again"));
+                note(format_args!("{error}; retrying"));
                 tokio::time::sleep(PAUSE).await;
                 continue;
             }
@@ -144,12 +144,12 @@ async fn watch(client: &Client, output: Output, path: &str) -> Result<Ending, En
             Some(Change::Failed(error)) => note(error),
             Some(_) => tokio::time::sleep(QUIET).await,
         }
-        // All that came meanwhile is in what is read next.
+        // The next read covers all changes that have arrived meanwhile.
         while let Some(Some(_)) = futures::FutureExt::now_or_never(changes.next()) {}
     }
 }
 
-/// A request to a balancer has failed.
+/// Returns the ending after a request to a balancer has failed.
 fn of(error: Error) -> Ending {
     failed(error.kind(), error)
 }
@@ -173,7 +173,7 @@ impl State {
         }
     }
 
-    /// Returns all of it on one line.
+    /// Returns the whole state on one line.
     fn line(&self, time: &str) -> String {
         let share = |member: &MemberInfo| {
             let leads = if member.is_leader { "*" } else { "" };

@@ -48,7 +48,7 @@ fn text(line: &Line, addresses: Option<&Addresses>) -> String {
 fn with_address(place: &Place, addresses: Option<&Addresses>) -> String {
     let text = place.to_string();
     let Some((owner, id)) = place.owner.as_ref().zip(place.session_id()) else { return text };
-    // The owner comes last, and its session first of it.
+    // The owner comes last, and its text begins with the session.
     let (owner, session) = (owner.to_string(), format!("session {id:#x}"));
     match (text.strip_suffix(&owner), owner.strip_prefix(&session)) {
         (Some(start), Some(rest)) => format!("{start}{session}{}{rest}", from(addresses, id)),
@@ -59,7 +59,7 @@ fn with_address(place: &Place, addresses: Option<&Addresses>) -> String {
 /// Asks the owner of a node to release its lock.
 pub async fn revoke(client: &Client, output: Output, node: &str) -> Result<Ending, Ending> {
     check_is_revocable(node).map_err(Ending::failed)?;
-    // The mark on a node that is missing would be reported as set.
+    // `mutex::revoke` succeeds even if the node is missing.
     let (data, _) = match client.get(node).await {
         Err(error) if error.kind() == ErrorKind::NoNode => {
             let why = format!("{node} does not exist: it was released, or the path is wrong (see zkr lock ls)");
@@ -69,7 +69,7 @@ pub async fn revoke(client: &Client, output: Output, node: &str) -> Result<Endin
     };
     check_holds(client, node).await?;
     mutex::revoke(client, node).await.map_err(|error| failed(error.kind(), error))?;
-    // The mark has replaced it.
+    // The data before the mark replaced it.
     let owner = String::from_utf8_lossy(&data);
     let name = if owner.is_empty() { String::new() } else { format!(", {owner:?},") };
     let text = format_args!("{node}: its owner{name} is asked to release it");
@@ -77,7 +77,7 @@ pub async fn revoke(client: &Client, output: Output, node: &str) -> Result<Endin
     Ok(Ending::Success)
 }
 
-/// One that waits would take the mark for a request as soon as it holds.
+/// Checks that the node does not wait: otherwise its owner would be asked to release as soon as it holds.
 async fn check_holds(client: &Client, node: &str) -> Result<(), Ending> {
     let dir = node.rsplit_once('/').map_or("/", |(dir, _)| if dir.is_empty() { "/" } else { dir });
     let line = inspect::line(client, dir).await.map_err(|error| not_inspected(&error))?;
@@ -85,16 +85,16 @@ async fn check_holds(client: &Client, node: &str) -> Result<(), Ending> {
     match line.places.iter().find(waits) {
         None => Ok(()),
         Some(_) => {
-            Err(Ending::because(Status::No, format_args!("{node} waits, it holds nothing that it could release")))
+            Err(Ending::because(Status::No, format_args!("{node} waits: it holds nothing that it could release")))
         }
     }
 }
 
-/// The mark replaces the data of the node. Only the owner of a lock knows what that means.
+/// Checks that the owner knows the mark, which replaces the data of the node: only owners of locks do.
 fn check_is_revocable(node: &str) -> Result<(), String> {
     let why = match Role::of(node.rsplit('/').next().unwrap_or(node)) {
         Some(Role::Lock | Role::Reader | Role::Writer) => return Ok(()),
-        Some(Role::Candidate) => "a candidate of an election does not listen to the mark",
+        Some(Role::Candidate) => "a candidate of an election ignores the mark",
         Some(Role::KazooLock) => "kazoo's locks do not know the mark",
         _ => "it is not the node of a lock; zkr lock ls shows the nodes of one",
     };
@@ -105,7 +105,7 @@ fn check_is_revocable(node: &str) -> Result<(), String> {
 pub async fn deadlocks(client: &Client, output: Output, path: &str) -> Result<Ending, Ending> {
     let deadlocks = inspect::deadlocks(client, path).await.map_err(|error| not_inspected(&error))?;
     if deadlocks.denied.iter().any(|denied| denied == path) {
-        return Err(Ending::failed(format_args!("{path} is not readable, check its ACL and --auth")));
+        return Err(Ending::failed(format_args!("{path} is not readable; check its ACL and --auth")));
     }
     output.print(&deadlocks, &deadlocks).await?;
     match deadlocks.found[..] {

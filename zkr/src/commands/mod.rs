@@ -1,4 +1,4 @@
-//! Commands that ask the servers, or tell them something, and end.
+//! Commands that read from the servers or write to them, and end.
 
 mod addresses;
 mod balancer;
@@ -25,7 +25,7 @@ use crate::output::{self, Output};
 use crate::run::LookAtLock;
 use crate::runtime::block_on;
 
-/// How long the end of a session is waited for that has held nothing.
+/// How long to wait for the end of a session that held nothing.
 const CLOSE: Duration = Duration::from_millis(250);
 
 /// What is asked.
@@ -36,21 +36,21 @@ pub enum Command {
     /// Look at elections
     #[command(subcommand)]
     Latch(Latch),
-    /// Ask the holder of a lock to release it: its command gets SIGTERM if it is zkr, others decide themselves
+    /// Ask the holder of a lock to release it. If it is zkr, its command gets SIGTERM; others decide for themselves
     Revoke {
         /// The node of the holder, as `zkr lock ls` shows it below the path of the lock
         #[arg(value_parser = path)]
         node: String,
     },
-    /// Put items into a queue, take them, and look after dead letters
+    /// Put items into a queue, take them, and manage dead letters
     #[command(subcommand)]
     Queue(queue::Queue),
-    /// Look at a throughput balancer, and set its maximum
+    /// Show a throughput balancer, and set its maximum
     #[command(subcommand)]
     Balancer(balancer::Balancer),
     /// Find sessions that wait for each other; status 1 if there are any
     Deadlocks {
-        /// Locks at this path and below; elections among them may look like deadlocks
+        /// Examine the locks at this path and below; elections among them may look like deadlocks
         #[arg(value_parser = path_or_root)]
         path: String,
     },
@@ -58,12 +58,12 @@ pub enum Command {
     Inspect(tree::TreeOptions),
     /// Find what is wrong with locks, elections, semaphores, queues and the servers; status 1 if anything is
     ///
-    /// Of locks, elections and semaphores: deadlocks, nodes and leases without a session, counters that end, and ACLs
-    /// that hide a line from those who may enter it. Of locks and elections: holders that others wait for too long. Of
-    /// queues: items without a consumer, and dead letters. What this client may not read is not examined, and told.
+    /// For locks, elections and semaphores: deadlocks, nodes and leases without a session, counters that end, and ACLs
+    /// that hide a line from those who may enter it. For locks and elections: holders that others wait for too long.
+    /// For queues: items without a consumer, and dead letters. It also reports what this client may not read.
     ///
-    /// The servers are asked by ZooKeeper's four-letter words, of which they permit only srvr by default. Tick times,
-    /// session timeouts and watches are examined if 4lw.commands.whitelist of the servers has conf and wchs too.
+    /// It asks the servers with ZooKeeper's four-letter words, of which they permit only srvr by default. It examines
+    /// tick times, session timeouts and watches if 4lw.commands.whitelist of the servers contains conf and wchs too.
     Doctor(doctor::Options),
 }
 
@@ -89,7 +89,7 @@ impl From<LookAtLock> for Command {
     }
 }
 
-/// Does what was asked.
+/// Runs the command.
 pub fn play(mut connection: Connection, output: Output, command: Command) -> Ending {
     if command.only_looks() {
         connection.give_up_soon();
@@ -107,8 +107,8 @@ async fn answer(connection: &Connection, output: Output, command: Command) -> Re
         client = connection.open() => client?,
         ending = signals.next() => return Ok(ending),
     };
-    // What goes on until it is ended has then done what it is for.
-    let is_endless = matches!(command, Command::Node(node::Node::Watch(_)));
+    // A command that runs until a signal ends it has then succeeded.
+    let is_endless = command.is_endless();
     let only_looks = command.only_looks();
     let ending = tokio::select! {
         biased;
@@ -116,8 +116,8 @@ async fn answer(connection: &Connection, output: Output, command: Command) -> Re
         ending = signals.next() => Ok(if is_endless { Ending::Success } else { ending }),
         () = output::closed(), if only_looks => Ok(Ending::OutputClosed),
     };
-    // The session ends at once if a server is there, and not by its timeout. Without one that takes a while: a further
-    // signal ends it.
+    // If a server is there, the session ends at once, and not by its timeout. Otherwise this takes a while: another
+    // signal ends the wait.
     tokio::select! {
         _ = client.close() => {}
         _ = signals.next() => {}
@@ -127,7 +127,16 @@ async fn answer(connection: &Connection, output: Output, command: Command) -> Re
 }
 
 impl Command {
-    /// Returns whether it changes nothing: its caller waits for an answer, and that no server can be reached is one.
+    /// Returns whether only a signal ends it.
+    fn is_endless(&self) -> bool {
+        match self {
+            Command::Node(node::Node::Watch(_)) | Command::Balancer(balancer::Balancer::Watch { .. }) => true,
+            Command::Inspect(options) => options.watch.is_some(),
+            _ => false,
+        }
+    }
+
+    /// Returns whether it changes nothing. Its caller waits for an answer, and "no server can be reached" is one.
     fn only_looks(&self) -> bool {
         match self {
             Command::Node(node) => node.only_looks(),
@@ -154,7 +163,7 @@ impl Command {
     }
 }
 
-/// There is no such node, or no root: only the error of a read tells which.
+/// Returns the ending for a missing node or root: only the error of a read shows which of them is missing.
 async fn missing(client: &Client, path: &str) -> Ending {
     match client.get(path).await {
         Err(error) => failed(error.kind(), error.to_string().trim_start_matches("get ")),
@@ -163,7 +172,7 @@ async fn missing(client: &Client, path: &str) -> Ending {
     }
 }
 
-/// Checks that a node exists, where what is missing looks like what is empty. Returns its stat.
+/// Checks that a node exists, because a missing one would look like an empty one. Returns its stat.
 async fn check_exists(client: &Client, path: &str) -> Result<Stat, Ending> {
     match client.exists(path).await.map_err(|error| failed(error.kind(), error))? {
         Some(stat) => Ok(stat),
@@ -174,7 +183,7 @@ async fn check_exists(client: &Client, path: &str) -> Result<Stat, Ending> {
 /// A part of the library's text about a missing root, which has the kind of a missing node.
 const NO_ROOT: &str = "the root that the connect string names";
 
-/// A request has failed. If a node is missing, there is nothing, which is an answer; without a root nothing is asked.
+/// Returns the ending after a failed request. A missing node is an answer; without a root nothing was asked.
 fn failed(kind: ErrorKind, error: impl Display) -> Ending {
     let why = error.to_string();
     match kind {
@@ -185,7 +194,7 @@ fn failed(kind: ErrorKind, error: impl Display) -> Ending {
     }
 }
 
-/// As [`failed`], of what looks at the nodes of recipes, which are not always there.
+/// Like [`failed`], for commands that look at the nodes of recipes, which do not always exist.
 fn not_inspected(error: &Error) -> Ending {
     match failed(error.kind(), error) {
         Ending::Status(Status::No, Some(why)) => {

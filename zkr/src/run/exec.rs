@@ -13,18 +13,18 @@ use crate::connection::Connection;
 use crate::ending::{Ending, Status};
 use crate::output;
 
-/// What it is started with.
+/// What the process is started with.
 #[derive(Debug, Clone, Copy)]
 pub struct Start<'a> {
     pub command: &'a [OsString],
     pub path: &'a str,
     pub connection: &'a Connection,
     pub token: Option<i64>,
-    /// Whether the terminal is given to it.
+    /// Whether the process gets the terminal.
     pub in_foreground: bool,
 }
 
-/// In the foreground of the terminal.
+/// Marks a command that runs in the foreground of the terminal.
 const FOREGROUND: &str = "foreground";
 const BACKGROUND: &str = "background";
 
@@ -34,7 +34,7 @@ pub fn start(start: &Start<'_>) -> io::Result<Child> {
     command.arg(EXEC).arg(getpid().to_string());
     command.arg(if start.in_foreground { FOREGROUND } else { BACKGROUND });
     command.args(start.command).env("ZKR_PATH", start.path).env_remove("ZKR_FENCING_TOKEN").process_group(0);
-    // Where the path is; so a `zkr` that the command runs looks there.
+    // A `zkr` that the command runs then finds the path at the same servers.
     command.envs(start.connection.place());
     if let Some(token) = start.token {
         command.env("ZKR_FENCING_TOKEN", token.to_string());
@@ -42,7 +42,7 @@ pub fn start(start: &Start<'_>) -> io::Result<Child> {
     command.spawn()
 }
 
-/// Returns the command that starts this program, also if its file has been replaced meanwhile.
+/// Returns the command that starts this program, even if its file has been replaced meanwhile.
 pub fn this_program() -> io::Result<Command> {
     let own = "/proc/self/exe";
     let mut command = if File::open(own).is_ok() { Command::new(own) } else { Command::new(std::env::current_exe()?) };
@@ -61,9 +61,9 @@ pub fn become_command(mut arguments: impl Iterator<Item = OsString>) -> Ending {
     if let Err(error) = end_with_parent() {
         return Ending::failed(error);
     }
-    // It ended before that.
+    // The supervisor ended before that.
     if getppid() != supervisor {
-        return Ending::failed("the process that keeps watch has ended");
+        return Ending::failed("the process that watches over the command has ended");
     }
     if in_foreground {
         terminal::give_to(getpid());
@@ -79,7 +79,7 @@ fn end_with_parent() -> io::Result<()> {
     Ok(nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL)?)
 }
 
-/// Where the system does not offer that, the keeper kills the group once it knows it.
+/// Does nothing where the system does not offer that: the keeper kills the group once it knows which one it is.
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 fn end_with_parent() -> io::Result<()> {
     Ok(())

@@ -1,4 +1,4 @@
-//! The process that has the session, and what is held. It ends the command if the supervisor does not.
+//! The process that keeps the session and the lock. It ends the command if the supervisor does not.
 
 use std::io::{self, stdin, stdout};
 use std::os::fd::AsFd;
@@ -20,9 +20,9 @@ use super::schedule::Schedule;
 use crate::ending::{Ending, Status};
 use crate::output::note;
 
-/// Why nothing is held, or not any more, although the supervisor has not said that the command is over.
+/// Why nothing is held, or is no longer held, although the supervisor has not reported that the command is over.
 enum End {
-    /// The supervisor is gone, or it does not want to hold any more.
+    /// The supervisor is gone, or no longer wants to hold.
     NotWanted,
     Failed(Failure),
 }
@@ -33,7 +33,7 @@ impl From<Failure> for End {
     }
 }
 
-/// Keeps what the supervisor asks for, until that says it is over, or ends.
+/// Holds what the supervisor asks for, until the supervisor reports that the command is over, or ends.
 pub async fn keep() -> Ending {
     match conversation() {
         Ok(mut supervisor) => {
@@ -59,14 +59,14 @@ async fn serve(supervisor: &mut Conversation) -> Result<(), End> {
     };
     let client = wanted(supervisor, async { plan.connection.open().await.map_err(of_ending) }).await?;
     let served = hold(supervisor, &client, &plan).await;
-    // Ends the session, so that nothing of it waits for its timeout.
+    // Closes the session, so that its nodes do not stay until its timeout.
     if let Err(error) = client.close().await {
         note(error);
     }
     served
 }
 
-/// Does something as long as the supervisor wants it.
+/// Runs a future while the supervisor wants it.
 async fn wanted<T>(supervisor: &mut Conversation, work: impl Future<Output = Result<T, Failure>>) -> Result<T, End> {
     tokio::select! {
         biased;
@@ -97,7 +97,7 @@ async fn hold(supervisor: &mut Conversation, client: &Client, plan: &Plan) -> Re
         // The other members may take long.
         return wanted(supervisor, hold.release()).await;
     }
-    // After that time the next holder does not wait any more.
+    // After that time the next holder no longer waits.
     let released = timeout(session_timeout, release(client, plan, hold, mark)).await;
     over?;
     match released {
@@ -106,12 +106,12 @@ async fn hold(supervisor: &mut Conversation, client: &Client, plan: &Plan) -> Re
         _ if was_lost => {}
         // The command ran to its end under the lock.
         Ok(Err((_, why))) => note(why),
-        Err(_) => note(format_args!("{}: no server has confirmed the release; it ends with the session", plan.path)),
+        Err(_) => note(format_args!("{}: no server confirmed the release; the hold ends with the session", plan.path)),
     }
     Ok(())
 }
 
-/// Tells the next holder that the command is over, and lets it have its turn.
+/// Removes the mark, so that the next holder knows that the command is over, and releases the lock.
 async fn release(client: &Client, plan: &Plan, hold: Hold, mark: Option<Mark>) -> Result<(), Failure> {
     if let Some(mark) = mark {
         let removed = mark.remove(client, &plan.path).await;
@@ -120,7 +120,7 @@ async fn release(client: &Client, plan: &Plan, hold: Hold, mark: Option<Mark>) -
     hold.release().await
 }
 
-/// Marks that a command may run, if others are excluded.
+/// Marks that a command may run, if a lock is held. There is no mark for a permit.
 async fn marked(
     supervisor: &mut Conversation,
     client: &Client,
@@ -131,7 +131,7 @@ async fn marked(
     let (Kind::Mutex, Some(token)) = (plan.kind, hold.token()) else { return Ok(None) };
     let waiting = |time| {
         let path = &plan.path;
-        note(format_args!("{path}: waiting until the command of the former holder is over, {time:?} at most"));
+        note(format_args!("{path}: waiting at most {time:?} for the command of the former holder to end"));
     };
     let work = async {
         tokio::select! {
@@ -145,10 +145,10 @@ async fn marked(
     wanted(supervisor, work).await
 }
 
-/// The command, as far as the keeper knows.
+/// What the keeper knows about the command.
 #[derive(Clone, Copy)]
 enum Command {
-    /// It was not started, or its supervisor could not say so.
+    /// It was not started, or its supervisor could not report that.
     NotStarted { supervisor: Pid },
     /// It runs in this group.
     Runs(Group),
@@ -156,7 +156,7 @@ enum Command {
     Ended,
 }
 
-/// Watches over a command.
+/// Supervises a command from the keeper.
 struct Watch<'a> {
     supervisor: &'a mut Conversation,
     client: &'a Client,
@@ -176,7 +176,7 @@ impl Watch<'_> {
         looks.set_missed_tick_behavior(MissedTickBehavior::Skip);
         let mut end = self.lasts(&mut looks).await?;
         self.supervisor.say(&ToSupervisor::Held { token: self.hold.token(), timeout_ms }).await;
-        // A supervisor that is stopped does not start a command; and so it must not when it goes on.
+        // A stopped supervisor does not start the command, and must not start it later, when it continues.
         match timeout(session_timeout / 2, self.supervisor.hear()).await {
             Ok(Some(ToKeeper::Ready)) if self.hold.is_held() => self.supervisor.say(&ToSupervisor::Start).await,
             Ok(Some(ToKeeper::Ready)) => {
@@ -185,7 +185,7 @@ impl Watch<'_> {
             }
             Ok(_) => return Err(End::NotWanted),
             Err(_) => {
-                let why = format!("{}: given up, as zkr was stopped when it was acquired", plan.path);
+                let why = format!("{}: given up because zkr was stopped when it was acquired", plan.path);
                 return Err(End::Failed((Status::Lost, why)));
             }
         }
@@ -220,8 +220,8 @@ impl Watch<'_> {
         }
     }
 
-    /// Waits until the lease lasts long enough to start the command, or is lost: one who has waited for a lock may have
-    /// little of it left. The heartbeats of a holder extend it soon.
+    /// Waits until the lease lasts long enough to start the command, or is lost: after a wait for a lock, little of the
+    /// lease may be left. The heartbeats of a holder soon extend it.
     async fn lasts(&mut self, looks: &mut Interval) -> Result<Moment, End> {
         loop {
             let now = Moment::now();
@@ -234,7 +234,7 @@ impl Watch<'_> {
         }
     }
 
-    /// Writes until when the command may run. Returns `None` if what was written last stays true.
+    /// Writes until when the command may run. Returns `None` if what was written last stays valid.
     fn extend(&self) -> Option<Moment> {
         if self.lost {
             return None;
@@ -242,34 +242,34 @@ impl Watch<'_> {
         let now = Moment::now();
         let end = match self.hold {
             Hold::Barrier(_) => Moment::NEVER,
-            // The clock is read before, so it is not later than the lease ends.
+            // The clock is read first, so this is not after the end of the lease.
             _ => now.after(self.client.remaining_lease().unwrap_or_default()),
         };
-        // If it is held after that, the lease was that of its session.
+        // If it is still held now, the lease was that of its session.
         if !self.hold.is_held() {
             return None;
         }
-        // If it cannot be written, the supervisor goes by an earlier end.
+        // If it cannot be written, the supervisor uses an earlier end.
         lease_file::write(&stdout(), end).is_ok().then_some(end)
     }
 
     async fn tell_lost(&mut self, plan: &Plan) {
         self.lost = true;
         if !self.is_marked {
-            // The next holder may be there already.
+            // There may already be another holder.
             let _ = lease_file::write(&stdout(), Moment::now());
         }
         self.supervisor.say(&ToSupervisor::Lost { why: format!("{} is lost", plan.path) }).await;
     }
 
-    /// Ends the command in place of the supervisor: that is gone, or it is still there and does not do it.
+    /// Ends the command in place of the supervisor, which is gone or does not do it.
     async fn end_command(&mut self) {
         match self.command {
             Command::Runs(group) => {
                 group.kill().await;
                 self.command = Command::Ended;
             }
-            // It may just have started the command. The system kills that with it.
+            // The supervisor may just have started the command, which the system kills with it.
             Command::NotStarted { supervisor } => {
                 if getppid() == supervisor {
                     let _ = kill(supervisor, Signal::SIGKILL);

@@ -9,12 +9,12 @@
 //!   (`lease_file.rs`), and kills the command if the supervisor is gone or does not do it in time.
 //! * The **command** begins as this program (`exec.rs`), which has the system kill it when the supervisor ends.
 //!
-//! So there is one that ends the command whichever of the two others is killed or stopped:
+//! So whichever of them is killed or stopped, another one ends the command:
 //!
 //! | what happens | who ends the command, and when |
 //! |---|---|
 //! | no server answers | the supervisor: SIGTERM, then SIGKILL before the lease ends |
-//! | the supervisor is killed | the system at once, and the keeper the rest of the group |
+//! | the supervisor is killed | the system, at once; the keeper kills the rest of the group |
 //! | the supervisor is stopped | nothing ends: the keeper keeps the session. If it cannot, it kills the group in time |
 //! | the keeper is killed | the supervisor, at once |
 //! | the keeper is stopped | the supervisor, as when no server answers |
@@ -57,16 +57,16 @@ pub const KEEPER: &str = "__keeper";
 /// The first argument of the process that becomes the command.
 pub const EXEC: &str = "__exec";
 
-/// How long to wait before taking part again after a failure, also of the command.
+/// How long to wait before rejoining after a failure, including one of the command.
 const AFTER_FAILURE: Duration = Duration::from_secs(1);
 
-/// Is the process that keeps the session.
+/// Runs the process that keeps the session.
 pub fn keeper() -> Ending {
     crate::show_events();
     block_on(keeper::keep())
 }
 
-/// Is the process that becomes the command.
+/// Runs the process that becomes the command.
 pub fn exec(arguments: impl Iterator<Item = OsString>) -> Ending {
     exec::become_command(arguments)
 }
@@ -84,7 +84,7 @@ pub fn barrier(connection: Connection, options: BarrierOptions) -> Ending {
     once(connection, path, Kind::Barrier(members), wait, None, work)
 }
 
-/// Runs a command while this process leads, once or again and again.
+/// Runs a command while this process leads, once or repeatedly.
 pub fn elect(connection: Connection, options: ElectOptions) -> Ending {
     let ElectOptions { path, id, requeue, wait, work } = options;
     let plan = match plan(connection, path, Kind::Mutex, wait, id, &work) {
@@ -100,7 +100,7 @@ pub fn elect(connection: Connection, options: ElectOptions) -> Ending {
             match &ending {
                 Ending::Command(0) => continue,
                 Ending::Status(_, why) => {
-                    note(format_args!("{}; taking part again", why.as_deref().unwrap_or("it has failed")))
+                    note(format_args!("{}; rejoining", why.as_deref().unwrap_or("the command was ended")))
                 }
                 _ => {}
             }
@@ -111,7 +111,7 @@ pub fn elect(connection: Connection, options: ElectOptions) -> Ending {
     })
 }
 
-/// Supervises with the signals that arrive meanwhile.
+/// Runs one round or several, and handles the signals that arrive meanwhile.
 fn supervised(play: impl AsyncFnOnce(&mut Signals) -> Ending) -> Ending {
     block_on(async {
         match Signals::listen() {
@@ -121,11 +121,11 @@ fn supervised(play: impl AsyncFnOnce(&mut Signals) -> Ending) -> Ending {
     })
 }
 
-/// Whether another round can end otherwise.
+/// Returns whether another round can end differently.
 fn may_differ_next_time(ending: &Ending) -> bool {
     match ending {
         Ending::Status(status, _) => matches!(status, Status::Lost | Status::Unreachable),
-        // A command that was interrupted at the terminal, or is not there, ends the whole.
+        // A command that was interrupted at the terminal, or cannot be executed, ends the loop.
         Ending::Command(status) => ![126, 127, 130].contains(status),
         _ => false,
     }
@@ -145,7 +145,7 @@ fn once(
     }
 }
 
-/// Returns what the keeper is told. Whether the options can be used is checked here, before it is started.
+/// Returns the plan for the keeper. Checks the options, before the keeper is started.
 fn plan(
     connection: Connection,
     path: String,
@@ -156,13 +156,13 @@ fn plan(
 ) -> Result<Plan, Ending> {
     connection.validate()?;
     if kind == Kind::Mutex && std::env::var_os("ZKR_PATH").is_some_and(|outer| outer == path.as_str()) {
-        note(format_args!("{path}: this runs under {path} already, and would wait for itself"));
+        note(format_args!("{path}: this process already runs under {path}, and would wait for itself"));
     }
     let data = data.unwrap_or_else(own_name);
     Ok(Plan { connection, path, kind, wait, data, grace: work.grace })
 }
 
-/// The host and the process, for people who look at the node.
+/// Returns the host and the process id, for people who look at the node.
 fn own_name() -> String {
     let host = nix::unistd::gethostname().map(|name| name.to_string_lossy().into_owned());
     format!("{}:{}", host.unwrap_or_else(|_| "unknown".to_owned()), std::process::id())

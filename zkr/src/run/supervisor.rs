@@ -24,7 +24,7 @@ use super::{KEEPER, terminal};
 use crate::ending::{Ending, Status, status_of_signal};
 use crate::output::note;
 
-/// How long the keeper may take to withdraw when it is not wanted any more.
+/// How long the keeper may take to withdraw when it is no longer needed.
 const WITHDRAWN_WITHIN: Duration = Duration::from_secs(10);
 
 /// How a round has ended.
@@ -35,7 +35,7 @@ pub struct Round {
     pub is_last: bool,
 }
 
-/// Has a keeper hold what the plan says, and runs the command meanwhile.
+/// Starts a keeper that holds what the plan names, and runs the command while it holds.
 pub async fn play(plan: &Plan, command: &[OsString], signals: &mut Signals) -> Round {
     match Supervisor::start(signals).map(|supervisor| supervisor.play(plan, command)) {
         Ok(playing) => playing.await,
@@ -63,7 +63,7 @@ struct Running {
     late: Option<Signal>,
     /// When its processes were told to end.
     told: Option<Moment>,
-    /// When they were killed first.
+    /// When they were first killed.
     killed: Option<Moment>,
     /// Whether it was told to end because what it runs under is lost.
     lost: bool,
@@ -75,7 +75,7 @@ impl<'a> Supervisor<'a> {
         let lease = lease_file::create()?;
         let mut keeper = this_program()?;
         keeper.arg(KEEPER).stdin(Stdio::from(OwnedFd::from(other))).stdout(Stdio::from(lease.try_clone()?));
-        // What a terminal sends to a group, or a service manager to all processes, is not for it.
+        // The keeper must not get signals that a terminal sends to a group, or a service manager to all processes.
         let process = signals::blocked(|| keeper.process_group(0).spawn())?;
         Ok(Supervisor { keeper: Conversation::new(own)?, process, lease, signals, asked: None })
     }
@@ -91,7 +91,7 @@ impl<'a> Supervisor<'a> {
         };
         let Supervisor { mut process, asked, keeper, .. } = self;
         drop(keeper);
-        // It ends by itself: it has said so, or it hears that it is not wanted.
+        // The keeper ends by itself: it has said so, or it notices that nothing need be held any more.
         let _ = process.wait();
         Round { ending, is_last: asked.is_some() }
     }
@@ -115,10 +115,10 @@ impl<'a> Supervisor<'a> {
         }
     }
 
-    /// Has the keeper give up what it waits for, as this signal asks. Returns how to end.
+    /// Makes the keeper stop waiting, as this signal asks. Returns how to end.
     async fn withdraw(&mut self, signal: Signal) -> Ending {
         self.asked = Some(signal);
-        // A keeper that has said that the command may start would otherwise end it, and this process with it.
+        // Otherwise a keeper that has permitted the start would end the command, and this process with it.
         self.keeper.say(&ToKeeper::Over).await;
         self.keeper.finish().await;
         let until_gone = async { while self.keeper.hear::<ToSupervisor>().await.is_some() {} };
@@ -146,7 +146,7 @@ impl<'a> Supervisor<'a> {
         terminal::take_from(group.0);
         let released = if keeper_is_there { self.over(running.late).await } else { None };
         match (running.lost, running.ended) {
-            // It has been said when it was noticed.
+            // The loss was reported when it was noticed.
             (true, _) => Ending::Status(Status::Lost, None),
             (false, Some(status)) => released.unwrap_or(Ending::Command(status)),
             (false, None) => Ending::failed("the command could not be watched"),
@@ -164,7 +164,7 @@ impl<'a> Supervisor<'a> {
                 heard = self.keeper.hear(), if keeper_is_there => match heard {
                     Some(ToSupervisor::Lost { why }) => {
                         running.lose(&why);
-                        // The next holder may not wait.
+                        // It is possible that the next holder does not wait.
                         running.keep_to(lease_file::read(&self.lease));
                     }
                     // Only the command decides whether it ends.
@@ -182,7 +182,7 @@ impl<'a> Supervisor<'a> {
                 signal = self.signals.next() => match signal {
                     Signal::SIGCHLD => running.look(),
                     signal => {
-                        // What these mean is the matter of the command alone.
+                        // Only the command knows what these mean.
                         if !matches!(signal, Signal::SIGUSR1 | Signal::SIGUSR2) {
                             self.asked = Some(signal);
                         }
@@ -194,7 +194,7 @@ impl<'a> Supervisor<'a> {
                     running.keep_to(end);
                 }
             }
-            // Its end is a signal. What it has left in its group sends none, and is looked for at each tick.
+            // A signal reports the end of the command. Each tick checks for what the command has left in its group.
             if running.is_over() {
                 return keeper_is_there;
             }
@@ -217,7 +217,7 @@ impl<'a> Supervisor<'a> {
                     // It was lost after the command had ended.
                     Some(_) => {}
                 },
-                // A member of a barrier waits for the others: it need not.
+                // A member of a barrier waits for the others; a signal ends that wait.
                 signal = self.signals.ending() => return Some(self.withdraw(signal).await),
             }
         }
@@ -225,13 +225,13 @@ impl<'a> Supervisor<'a> {
 }
 
 impl Running {
-    /// What it runs under is lost, so it is told to end.
+    /// Tells the command to end, because what it runs under is lost.
     fn lose(&mut self, why: &str) {
         self.note_lost(why);
         self.terminate();
     }
 
-    /// What was lost after its end does not concern it.
+    /// Notes the loss, unless the command has already ended.
     fn note_lost(&mut self, why: &str) {
         if self.ended.is_none() && !std::mem::replace(&mut self.lost, true) {
             note(format_args!("{why}; the command is ended"));
@@ -245,7 +245,7 @@ impl Running {
         }
     }
 
-    /// Passes on a signal of the user. If the command itself has ended, it concerns what follows.
+    /// Passes on a signal from the user. If the command itself has ended, the signal applies to what follows.
     fn hear(&mut self, signal: Signal) {
         self.look();
         if self.ended.is_some() {
@@ -254,7 +254,7 @@ impl Running {
         self.pass_on(signal);
     }
 
-    /// Passes on a signal. A command that is stopped goes on, as it does not notice otherwise.
+    /// Passes on a signal. Continues a stopped command, which would not notice it otherwise.
     fn pass_on(&self, signal: Signal) {
         self.group.signal(signal);
         self.group.signal(Signal::SIGCONT);
@@ -265,7 +265,7 @@ impl Running {
         self.group.signal(Signal::SIGKILL);
     }
 
-    /// Does what is due, as the lease ends then.
+    /// Does what is due now. `end` is the end of the lease.
     fn keep_to(&mut self, end: Option<Moment>) {
         let due = self.schedule.due(Moment::now(), end, self.told);
         if due != Due::Nothing {
@@ -278,7 +278,7 @@ impl Running {
         }
     }
 
-    /// Looks what has become of the command.
+    /// Checks what has become of the command.
     fn look(&mut self) {
         while self.ended.is_none() {
             match waitpid(self.group.0, Some(WaitPidFlag::WNOHANG | WaitPidFlag::WUNTRACED)) {
@@ -287,13 +287,13 @@ impl Running {
                 Ok(WaitStatus::Stopped(_, signal)) => self.stopped(signal),
                 Ok(WaitStatus::StillAlive) => return,
                 Ok(_) => {}
-                // It is not there any more, and its status is not known.
+                // The command no longer exists, and its status is not known.
                 Err(_) => self.end(Status::Failed as u8),
             }
         }
     }
 
-    /// It has ended. What it has left in its group is told to end: it would run on without the lock.
+    /// Handles the end of the command. Tells what is left of its group to end: it would run on without the lock.
     fn end(&mut self, status: u8) {
         self.ended = Some(status);
         if !self.group.is_gone() {
@@ -301,21 +301,21 @@ impl Running {
         }
     }
 
-    /// The command has been stopped by this signal.
+    /// Handles a stop of the command by this signal.
     fn stopped(&mut self, signal: Signal) {
         let wants_terminal = matches!(signal, Signal::SIGTTIN | Signal::SIGTTOU);
         if wants_terminal && terminal::is_ours() {
             self.go_on();
         } else if wants_terminal || (signal == Signal::SIGTSTP && self.in_foreground) {
-            // For the shell to have its turn. The keeper keeps what is held.
+            // Gives the shell its turn. The keeper keeps what is held.
             terminal::take_from(self.group.0);
             let _ = raise(Signal::SIGSTOP);
-            // The shell has let it go on, in the foreground or not.
+            // The shell has continued this process, in the foreground or not.
             self.go_on();
         }
     }
 
-    /// Lets the command go on, with the terminal if this process has it.
+    /// Continues the command, with the terminal if this process has it.
     fn go_on(&mut self) {
         self.in_foreground = terminal::is_ours();
         if self.in_foreground {
@@ -324,14 +324,14 @@ impl Running {
         self.group.signal(Signal::SIGCONT);
     }
 
-    /// Returns whether no process is left, or those that are left cannot be killed.
+    /// Returns whether no process is left, or the processes that are left cannot be killed.
     fn is_over(&self) -> bool {
         let hangs = self.killed.is_some_and(|killed| Moment::now() >= killed.after(KILLED_WITHIN));
         self.ended.is_some() && (self.group.is_gone() || hangs)
     }
 }
 
-/// How to end as the keeper has ended; `None` if it has not.
+/// Returns how to end after the keeper has ended; `None` if it has not.
 fn ended(heard: Option<ToSupervisor>) -> Option<Ending> {
     match heard {
         Some(ToSupervisor::Ended { status, why }) => Some(Ending::Status(status.unwrap_or(Status::Failed), why)),
@@ -354,7 +354,7 @@ mod tests {
     use super::*;
     use crate::run::plan::Kind;
 
-    /// A schedule of an hour, and a tick that has just been.
+    /// The next tick is in an hour.
     #[tokio::test]
     async fn the_end_of_a_command_is_noticed_without_a_tick() {
         let (own, other) = UnixStream::pair().expect("a pair");
@@ -392,13 +392,13 @@ mod tests {
         };
         {
             let mut over = Box::pin(supervisor.until_over(&plan, &mut running));
-            // The first tick is at once.
+            // The first tick is immediate.
             assert_eq!((&mut over).now_or_never(), None);
             drop(command.stdin.take());
             assert_eq!(timeout(Duration::from_secs(30), over).await, Ok(true));
         }
         assert_eq!(running.ended, Some(0));
-        assert!(command.wait().is_err(), "its end was asked for");
+        assert!(command.wait().is_err(), "it was already waited for");
         supervisor.process.wait().expect("it has ended");
     }
 }

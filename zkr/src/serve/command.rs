@@ -1,4 +1,4 @@
-//! The language of `--faults`: one command a line.
+//! The language of `--faults`: one command per line.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use zookeeper_recipes::testing::{Data, Loss, Operation};
 use crate::connection;
 use crate::output::shown;
 
-/// What a line says.
+/// The command on a line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Command {
     /// Waits.
@@ -31,11 +31,11 @@ pub enum Command {
     Stop,
     /// Starts them again.
     Restart(Data),
-    /// Cuts a server off from the others, which still serves for a time.
+    /// Cuts a server off from the others. It still serves for a time.
     CutOff(usize, Duration),
-    /// Replaces the leader, which still serves for a time.
+    /// Replaces the leader. The old one still serves for a time.
     Depose(usize, Duration),
-    /// Ends all that lasts.
+    /// Ends all lasting faults.
     Heal,
 }
 
@@ -44,11 +44,11 @@ pub enum Command {
 pub enum Clients {
     /// All of them.
     All,
-    /// Those that come by the `--listen` with this number, counted from 0.
+    /// The clients of the `--listen` with this number, counted from 0.
     Address(usize),
 }
 
-/// What there is to name in a command.
+/// The targets that a command can name.
 #[derive(Debug, Clone, Copy)]
 pub struct Scope {
     /// How often `--listen` was given.
@@ -59,24 +59,24 @@ pub struct Scope {
 
 /// The commands, each with its arguments and what it does.
 const COMMANDS: [(&str, &str, &str); 14] = [
-    ("wait", "TIME", "wait, and then go on"),
+    ("wait", "TIME", "wait, then continue"),
     ("cut", "TARGET", "cut the connections, once"),
     ("refuse", "TARGET", "refuse new connections, until heal"),
     ("black-hole", "TARGET", "hold back all messages, in both directions, until heal"),
     ("delay", "TARGET TIME", "delay every message by TIME, in both directions, until heal"),
-    ("lose-reply", "TARGET KIND HOW", "lose the reply of the next request of this kind, once"),
-    ("grant", "MIN MAX", "grant connections these session timeouts from now on; heal does not end it"),
+    ("lose-reply", "TARGET KIND HOW", "lose the reply to the next request of this kind, once"),
+    ("grant", "MIN MAX", "from now on, grant session timeouts between MIN and MAX; heal does not end this"),
     ("expire", "SESSION", "end the session with this id, such as 0x1a or 26"),
     ("stop", "", "stop all servers"),
-    ("restart", "", "stop them if they run, and start them again"),
-    ("restart-empty", "", "the same, without nodes and sessions; clients that have seen more are refused"),
+    ("restart", "", "stop all servers if they run, and start them again"),
+    ("restart-empty", "", "the same, without nodes and sessions; clients that have seen later changes are refused"),
     ("cut-off", "SERVER TIME", "cut a server off from the others; it still serves for TIME; until heal"),
     (
         "depose",
         "SERVER TIME",
         "cut the leader SERVER off, and elect another; the old one still serves for TIME; until heal",
     ),
-    ("heal", "", "end all that lasts until then, also losses to come; stopped servers stay stopped"),
+    ("heal", "", "end all lasting faults, and discard pending losses; stopped servers stay stopped"),
 ];
 
 /// The kinds of request whose reply can be lost.
@@ -100,21 +100,21 @@ const KINDS: [(&str, Option<Operation>); 15] = [
 
 /// How a reply can be lost, and what that means.
 const LOSSES: [(&str, Loss, &str); 4] = [
-    ("applied", Loss::Applied, "the request is carried out, and the connection closed in place of the reply"),
-    ("not-applied", Loss::NotApplied, "the request is not carried out, and the connection closed"),
+    ("applied", Loss::Applied, "the request is carried out, and the connection is closed without a reply"),
+    ("not-applied", Loss::NotApplied, "the request is not carried out, and the connection is closed"),
     ("truncated", Loss::Truncated, "it is carried out; half of the reply arrives before the connection is closed"),
     (
         "malformed",
         Loss::Malformed,
-        "as applied, but the reply arrives and cannot be decoded; one without a body, as to delete, can",
+        "as applied, but a reply arrives that cannot be decoded, unless it has no body, as for delete",
     ),
 ];
 
-/// Returns what is said about the language below the options.
+/// Returns the help on the language, which is printed below the options.
 pub fn help() -> String {
     let synopsis = |name: &str, arguments: &str| format!("{name} {arguments}").trim_end().to_owned();
     let rows = COMMANDS.map(|(name, arguments, what)| (synopsis(name, arguments), what));
-    // What a long one does stands below it.
+    // The description of a long command is on the next line.
     let line = |(left, what): &(String, &str)| match left.len() {
         0..=22 => format!("  {left:<22}  {what}\n"),
         _ => format!("  {left}\n  {:22}  {what}\n", ""),
@@ -123,18 +123,18 @@ pub fn help() -> String {
     let kinds = KINDS.map(|(name, _)| name).join(", ");
     let losses: String = LOSSES.map(|(name, _, what)| format!("  {name:<22}  {what}\n")).concat();
     format!(
-        "Commands of --faults, one a line; # begins a comment:\n{commands}\n\
-         TARGET is all, or a number: the clients that come by the first --listen are 1, those of the second 2.\n\
-         SERVER is a number from 0. TIME, MIN and MAX are written as 500ms or 2s.\n\
+        "Commands of --faults, one per line; # begins a comment:\n{commands}\n\
+         TARGET is all, or a number: 1 for the clients of the first --listen, 2 for those of the second.\n\
+         SERVER is a number, counted from 0. TIME, MIN and MAX are written like 500ms or 2s.\n\
          KIND is one of {kinds}.\n\
          HOW is one of:\n{losses}\n\
-         Each command prints a line when it has been carried out; it may concern what comes later. A FILE is checked \
-         before anything is served; for a bad line of the standard input a line says why it is not played. The \
-         servers go on after the last command."
+         Each command prints a line when it has been carried out; it may take effect later. A FILE is checked before \
+         anything is served. For a bad line of the standard input, a line is printed that says why it is not played. \
+         The servers keep running after the last command."
     )
 }
 
-/// Reads a line. `None` if it says nothing.
+/// Parses a line; `None` if it has no command.
 pub fn parse(line: &str, scope: Scope) -> Result<Option<Command>, String> {
     let words: Vec<&str> = words(line).collect();
     let Some((&name, arguments)) = words.split_first() else { return Ok(None) };
@@ -153,7 +153,7 @@ pub fn words(line: &str) -> impl Iterator<Item = &str> {
     line.split('#').next().unwrap_or_default().split_whitespace()
 }
 
-/// Reads a command; `None` if it has another number of arguments.
+/// Parses a command; `None` if the number of arguments is wrong.
 fn command(name: &str, arguments: &[&str], scope: Scope) -> Option<Result<Command, String>> {
     Some(match (name, arguments) {
         ("wait", [after]) => time(after).map(Command::Wait),
@@ -191,7 +191,7 @@ impl Scope {
 
     fn server(self, word: &str) -> Result<usize, String> {
         if self.servers == 1 {
-            return Err("there is only one server; it needs --servers 2 or more".to_owned());
+            return Err("there is only one server; this needs --servers 2 or more".to_owned());
         }
         let number = word.parse().ok().filter(|number| *number < self.servers);
         let allowed = format!("the number of a server, 0 to {}", self.servers - 1);
@@ -206,9 +206,9 @@ fn quoted(word: &str) -> String {
     format!("{}{}", shown(&beginning), if chars.next().is_some() { "…" } else { "" })
 }
 
-/// Says that a word is not what it must be.
+/// Returns the error for a word that is not allowed in its place.
 fn no(what: &str, word: &str, allowed: &str) -> String {
-    format!("\"{}\" is no {what}; it must be {allowed}", quoted(word))
+    format!("\"{}\" is not a {what}; it must be {allowed}", quoted(word))
 }
 
 fn kind(word: &str) -> Result<Option<Operation>, String> {
@@ -227,7 +227,7 @@ fn time(word: &str) -> Result<Duration, String> {
     connection::time(word).map_err(|why| format!("\"{}\": {why}", quoted(word)))
 }
 
-/// Reads the session timeouts to grant. Servers count whole milliseconds, and the protocol has 31 bits for them.
+/// Parses the session timeouts to grant. Servers count whole milliseconds, and the protocol has 31 bits for them.
 fn range(min: &str, max: &str) -> Result<RangeInclusive<Duration>, String> {
     let allowed = Duration::from_millis(1)..=Duration::from_secs(24 * 3600);
     let range = time(min)?..=time(max)?;

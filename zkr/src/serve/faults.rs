@@ -11,7 +11,7 @@ use super::command::{Clients, Command, Scope, parse, words};
 use crate::ending::Ending;
 use crate::output::{Output, count};
 
-/// The bytes of a line of the standard input are fewer.
+/// A line of the standard input must have fewer bytes.
 const LONGEST_LINE: u64 = 1024 * 1024;
 
 /// Where the commands come from.
@@ -23,10 +23,10 @@ pub enum Script {
     Input(Scope),
 }
 
-/// A line that says something.
+/// A line with a command.
 #[derive(Debug)]
 pub struct Step {
-    /// Its number, from 1.
+    /// Its number, counted from 1.
     line: usize,
     /// Its words, with single spaces between them.
     said: String,
@@ -34,10 +34,10 @@ pub struct Step {
 }
 
 impl Step {
-    /// Reads a line; `None` if it says nothing.
+    /// Parses a line; `None` if it has no command.
     fn read(line: usize, text: &[u8], scope: Scope) -> Result<Option<Step>, String> {
         let text = String::from_utf8_lossy(text);
-        // Editors may put a mark of the byte order at the start.
+        // Editors may put a byte order mark at the start.
         let text = text.trim_start_matches('\u{feff}');
         let said = words(text).collect::<Vec<_>>().join(" ");
         Ok(parse(text, scope)?.map(|command| Step { line, said, command }))
@@ -60,11 +60,11 @@ impl Script {
     }
 }
 
-/// Carries out commands at the servers, and says what was done.
+/// Carries out commands on the servers, and reports what was done.
 pub struct Player<'a> {
     pub output: Output,
     pub server: &'a TestingServer,
-    /// What the servers listen at, in the order of the command line.
+    /// The addresses that the servers listen on, in the order of the command line.
     pub listening: &'a [Listening],
 }
 
@@ -128,13 +128,13 @@ impl Player<'_> {
 
     async fn say(&self, text: impl Display, value: Value) -> Result<(), Ending> {
         match self.output.print(text, &value).await {
-            // The reader wanted the connect string alone: the faults go on.
+            // The reader wanted only the connect string: the faults continue.
             Err(Ending::OutputClosed) => Ok(()),
             printed => printed,
         }
     }
 
-    /// Carries out a command, but for the wait of one.
+    /// Carries out a command, except for a wait.
     fn act(&self, command: Command) -> Option<Done> {
         let server = self.server;
         match command {
@@ -144,7 +144,7 @@ impl Player<'_> {
             Command::BlackHole(clients) => server.black_hole(self.target(clients)),
             Command::Delay(clients, by) => server.delay(self.target(clients), by),
             Command::LoseReply(clients, kind, loss) => server.lose_next_reply(self.target(clients), kind, loss),
-            Command::Grant(timeouts) => server.grant(timeouts),
+            Command::Grant(timeouts) => server.grant_timeouts(timeouts),
             Command::Expire(session) => return Some(Done::Expired(server.expire_session_id(session))),
             Command::Stop => server.stop(),
             Command::Restart(data) => server.restart(data),
@@ -163,7 +163,7 @@ impl Player<'_> {
     }
 }
 
-/// What a command tells beside that it was carried out.
+/// What a command reports, apart from having been carried out.
 #[derive(Debug, PartialEq, Eq)]
 enum Done {
     /// How many connections were cut.

@@ -22,30 +22,30 @@ use crate::ending::Ending;
 use crate::output::{self, Output};
 use crate::runtime::block_on;
 
-/// What is served.
+/// The options of `zkr serve`.
 #[derive(Args, Debug)]
 pub struct Options {
-    /// The address of the first server; at port 0 each gets a free one. If it is given several times, clients of each
-    /// can have faults of their own
+    /// The address of the first server; with port 0, each server gets a free port. If this is given several times, the
+    /// clients of each address can have faults of their own
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:2181")]
     listen: Vec<String>,
-    /// How many servers there are; they take the port of --listen and the next ones
+    /// How many servers to run; they take the port of --listen and the ones after it
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=9))]
     servers: u8,
-    /// Which servers they imitate
+    /// Which kind of server to imitate
     #[arg(long, value_enum, default_value_t = Dialect::Zookeeper)]
     dialect: Dialect,
-    /// Permit nodes with a time to live, as the servers' option extendedTypesEnabled
+    /// Permit nodes with a time to live, as the servers' option extendedTypesEnabled does
     #[arg(long)]
     extended_types: bool,
-    /// Their tickTime: they grant session timeouts of 2 to 20 ticks
+    /// The tickTime of the servers, which grant session timeouts of 2 to 20 ticks
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = tick)]
     tick: Duration,
-    /// Decides what is random, such as the passwords of sessions [default: drawn]. Clients of another run with the same
-    /// seed could take a session of this run for theirs
+    /// The seed of everything random, such as the passwords of sessions [default: random]. Clients of another run with
+    /// the same seed could mistake a session of this run for their own
     #[arg(long, value_name = "NUMBER")]
     seed: Option<u64>,
-    /// Play the faults in this file, or on the standard input if it is -; see below
+    /// Play the faults in this file, or from the standard input if FILE is -; see below
     #[arg(long, value_name = "FILE")]
     faults: Option<String>,
 }
@@ -55,7 +55,7 @@ pub struct Options {
 enum Dialect {
     /// ZooKeeper 3.9
     Zookeeper,
-    /// ClickHouse Keeper of 2025: resumes no session, and closes connections on what it does not know
+    /// ClickHouse Keeper of 2025: resumes no session, and closes connections on requests that it does not know
     Keeper,
     /// ClickHouse Keeper of the beginning of 2026: the same, but knows create2 and persistent watches
     Keeper26,
@@ -71,19 +71,19 @@ impl From<Dialect> for testing::Dialect {
     }
 }
 
-/// Draws a number. With the seed of another run the session of a client of that run could be taken for one of this.
+/// Draws a seed. With the seed of another run, its clients could mistake a session of this run for their own.
 fn draw() -> u64 {
     RandomState::new().hash_one(SystemTime::now())
 }
 
-/// Reads a tick time that servers can have.
+/// Parses a tick time that servers can have.
 fn tick(value: &str) -> Result<Duration, String> {
     let tick = time(value)?;
     let allowed = Duration::from_millis(1)..=Duration::from_secs(3600);
     if allowed.contains(&tick) { Ok(tick) } else { Err("must be at least 1ms and at most 1h".to_owned()) }
 }
 
-/// Serves until a signal comes.
+/// Serves until a signal arrives.
 pub fn serve(output: Output, options: &Options) -> Ending {
     block_on(async {
         match listen(output, options).await {
@@ -96,7 +96,7 @@ async fn listen(output: Output, options: &Options) -> Result<Ending, Ending> {
     let scope = Scope { addresses: options.listen.len(), servers: usize::from(options.servers) };
     let script = options.faults.as_deref().map(|file| Script::read(file, scope)).transpose()?;
     let mut signals = Signals::new()?;
-    // Messages take no time but that of the sockets.
+    // No latency of its own: the sockets have one.
     let server = TestingServer::builder()
         .seed(options.seed.unwrap_or_else(draw))
         .starts_at(SystemTime::now())
@@ -107,7 +107,7 @@ async fn listen(output: Output, options: &Options) -> Result<Ending, Ending> {
         .latency(Duration::ZERO..=Duration::ZERO)
         .start();
     let listening = options.listen.iter().map(|address| open(&server, address)).collect::<Result<Vec<_>, _>>()?;
-    output::note("for development and tests only: all is in memory, and gone when this ends");
+    output::note("for development and tests only: all data is in memory, and is lost when this ends");
     for address in &listening {
         let servers = address.connect_string();
         output.print(&servers, &json!({ "connect": servers })).await?;
@@ -116,7 +116,7 @@ async fn listen(output: Output, options: &Options) -> Result<Ending, Ending> {
         if let Some(script) = script {
             Player { output, server: &server, listening: &listening }.play(script).await?;
         }
-        // The servers go on.
+        // The servers keep running.
         std::future::pending().await
     };
     tokio::select! {
@@ -126,7 +126,7 @@ async fn listen(output: Output, options: &Options) -> Result<Ending, Ending> {
     }
 }
 
-/// Listens at an address and those that follow, one for each of the servers.
+/// Listens on an address and those that follow, one for each of the servers.
 fn open(server: &TestingServer, address: &str) -> Result<Listening, Ending> {
     server.listen(address).map_err(|error| {
         let next = match error.kind() {

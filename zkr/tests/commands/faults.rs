@@ -155,9 +155,9 @@ async fn a_bad_line_of_the_standard_input_is_reported_and_the_rest_is_played() {
     let mut driven = Driven::start(&["--json"]).await;
     driven.say("# nothing").await;
     for (number, (line, why)) in [
-        ("cut 3", "\"3\" is no TARGET; it must be all, or the number of a --listen, 1 to 2"),
+        ("cut 3", "\"3\" is not a TARGET; it must be all, or the number of a --listen, 1 to 2"),
         ("explode", "there is no command \"explode\"; it must be one of wait, cut, "),
-        ("cut-off 0 1s", "there is only one server; it needs --servers 2 or more"),
+        ("cut-off 0 1s", "there is only one server; this needs --servers 2 or more"),
         (&"x".repeat(100_000), "there is no command \"xxxx"),
     ]
     .into_iter()
@@ -187,9 +187,9 @@ async fn a_file_with_a_bad_line_is_refused_before_anything_is_served() {
     for (arguments, why) in [
         (
             &["--servers", "3", "--faults", file][..],
-            "line 2: \"3\" is no SERVER; it must be the number of a server, 0 ",
+            "line 2: \"3\" is not a SERVER; it must be the number of a server, 0 ",
         ),
-        (&["--servers", "4", "--faults", file], "line 3: \"9\" is no TARGET; it must be all, or the number of a "),
+        (&["--servers", "4", "--faults", file], "line 3: \"9\" is not a TARGET; it must be all, or the number of a "),
         (&["--faults", "/no/such"], "zkr: --faults /no/such: No such file"),
     ] {
         let told = ended(zkr(&[&AT_TWO_ADDRESSES, arguments].concat()).spawn().expect("it starts")).await;

@@ -2,10 +2,12 @@
 import socket
 import struct
 import sys
+import threading
 from collections import namedtuple
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import KazooException
+from kazoo.protocol.states import Callback
 from kazoo.security import ACL, Id, Permissions, make_acl, make_digest_acl
 
 hosts = sys.argv[1]
@@ -100,6 +102,10 @@ nobody.get_children("/t", watch=events.append)
 user.set("/t/e", b"3")
 user.create("/t/new", b"")
 nobody.sync("/t")
+# The events came before the answer, but another thread passes them on, in order: this comes after them.
+passed_on = threading.Event()
+nobody.handler.dispatch_callback(Callback("watch", passed_on.set, ()))
+assert passed_on.wait(20), "the thread of the events is stuck"
 print([(event.type, event.path) for event in events])
 
 print("# ACLs")

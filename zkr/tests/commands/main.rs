@@ -201,7 +201,7 @@ async fn a_line_that_its_own_acls_hide_from_a_member() {
     let node = guard.node_path().rsplit('/').next().expect("a name").to_owned();
     let told = fixture.zkr(&["doctor", path, "--auth", "digest:a:secret"]).await;
     let what =
-        format!("warning: {path}: digest:b may enter the line, and not read 1 node of it (READ), such as {node}: ");
+        format!("warning: {path}: digest:b may enter the line, but not read 1 node of it (READ), such as {node}: ");
     assert!(told.status == 1 && told.out.starts_with(&what), "{}{}", told.out, told.err);
     // What the finding says of such a member.
     let mutex = InterProcessMutex::new(&other, path).expect("a good path");
@@ -252,7 +252,10 @@ async fn a_server_without_a_quorum_is_a_problem_and_a_whole_ensemble_is_none() {
     let hosts = ensemble.connect_string();
     let doctor = async || ended(command_at(&hosts, &["doctor", "/"]).spawn().expect("it starts")).await;
     let Told { status, out, err } = doctor().await;
-    assert_eq!((status, &*out, &*err), (0, "no problem found in 0 lines\n", ""));
+    assert_eq!(
+        (status, &*out, &*err),
+        (0, "no problem found; no locks, elections, semaphores or queues are in use at / or below\n", "")
+    );
     let cut_off = ensemble.followers().await[0];
     ensemble.cut_follower_from_leader(cut_off).await;
     ensemble.member(cut_off).wait_until_not_serving().await;
@@ -271,7 +274,9 @@ async fn what_a_server_does_not_permit_is_a_note_of_the_doctor_and_an_error_wher
     let not_examined = "zkr: not examined: tick times, session timeouts and watches (permit conf and wchs: \
                         4lw.commands.whitelist on the servers)\n";
     let told = fixture.zkr(&["doctor", path]).await;
-    assert_eq!((told.status, &*told.out, &*told.err), (0, "no problem found in 0 lines\n", not_examined));
+    let nothing =
+        format!("no problem found; no locks, elections, semaphores or queues are in use at {path} or below\n");
+    assert_eq!((told.status, &*told.out, &*told.err), (0, &*nothing, not_examined));
     let told = fixture.zkr(&["doctor", path, "--json"]).await;
     let note = serde_json::json!({ "note": not_examined["zkr: ".len()..].trim_end() });
     assert_eq!((told.status, &*told.out, &*told.err), (0, "", &*format!("{note}\n")));
@@ -310,7 +315,7 @@ async fn the_addresses_of_sessions_are_shown_where_they_are_asked_for() {
     let arguments = ["lock", "ls", path, "--addresses"];
     let told = ended(command_at(&hosts, &arguments).spawn().expect("it starts")).await;
     assert!(told.status == 0 && told.out.contains(&shown), "{}", told.out);
-    assert!(told.err.starts_with("zkr: addresses of its sessions are not known: 127.0.0.1:"), "{}", told.err);
+    assert!(told.err.starts_with("zkr: the addresses of sessions are not known for 127.0.0.1:"), "{}", told.err);
     guard.release().await.expect("it is released");
 }
 

@@ -21,7 +21,7 @@ async fn the_data_of_a_node_is_written_and_read_as_it_is() {
     let path = &format!("{}/a", fixture.path);
     let missing = fixture.zkr(&["set", path, "x"]).await;
     assert_eq!(missing.status, 1);
-    assert!(missing.err.contains("no such node; check the path, or say --create"), "{}", missing.err);
+    assert!(missing.err.contains("no such node; check the path, or use --create"), "{}", missing.err);
     let written = fixture.answer(&["set", path, r#"{"n": 1}"#, "--create"]).await;
     assert_eq!(written, format!("{path}: 8 bytes written, version 0\n"));
     assert_eq!(fixture.answer(&["get", path]).await, r#"{"n": 1}"#);
@@ -94,9 +94,9 @@ async fn the_numbers_of_curators_recipes_are_printed_and_changed() {
     fixture.client.create(&text, "host", CreateMode::Persistent).await.expect("it is created");
     let refused = fixture.zkr(&["count", &text, "--add", "1"]).await;
     assert_eq!(refused.status, 1);
-    assert!(refused.err.contains("say --as if it is a number; nothing was written"), "{}", refused.err);
+    assert!(refused.err.contains("use --as if it is a number; nothing was written"), "{}", refused.err);
     fixture.client.set(&text, "hello", None).await.expect("set");
-    assert!(fixture.zkr(&["count", &text]).await.err.contains("has 5 bytes, which is no number"));
+    assert!(fixture.zkr(&["count", &text]).await.err.contains("has 5 bytes, which is not a number"));
     // An empty node is 0, also for what only looks.
     fixture.client.set(&text, "", None).await.expect("set");
     assert_eq!(fixture.answer(&["count", &text]).await, "0\n");
@@ -181,7 +181,7 @@ async fn a_tree_is_deleted_only_if_that_is_said() {
     let of_session = format!("{path}/a/b/c");
     fixture.client.create(&of_session, "", CreateMode::Ephemeral).await.expect("it is created");
     let told = fixture.zkr(&["rm", "-r", path]).await;
-    let why = format!("zkr: {path} and 3 nodes below it (1 node of live sessions) would be deleted; say --yes");
+    let why = format!("zkr: {path} and 3 nodes below it (1 node of live sessions) would be deleted; use --yes");
     assert!(told.status == 125 && told.err.starts_with(&why), "{}", told.err);
     let found = fixture.values(&["rm", "-r", &deep, "--dry-run"]).await;
     let node = |path: &str, ephemeral: bool| json!({ "path": path, "ephemeral": ephemeral });
@@ -192,7 +192,7 @@ async fn a_tree_is_deleted_only_if_that_is_said() {
     let not_asked = fixture.zkr(&["rm", "-r", path]).await;
     assert_eq!((not_asked.status, &*not_asked.out), (125, ""));
     let why =
-        format!("zkr: {path} and 2 nodes below it would be deleted; say --yes to do so, or --dry-run to see them\n");
+        format!("zkr: {path} and 2 nodes below it would be deleted; use --yes to delete, or --dry-run to list them\n");
     assert_eq!(not_asked.err, why);
     let full = fixture.zkr(&["rm", &below]).await;
     assert_eq!(full.status, 1);
@@ -291,6 +291,6 @@ async fn why_no_server_could_be_reached_is_told_soon() {
     assert!(by_default.err.starts_with(&why), "{}", by_default.err);
     let why = format!("; {read_only} is in read-only mode: it has lost the other servers");
     assert!(read_only_told.err.contains(&why), "{}", read_only_told.err);
-    let why = format!("{speaks_tls}: the server speaks TLS at this port");
+    let why = format!("{speaks_tls}: the server speaks TLS on this port");
     assert!(tls_told.err.contains(&why), "{}", tls_told.err);
 }

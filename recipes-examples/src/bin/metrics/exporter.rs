@@ -13,11 +13,11 @@ pub(crate) struct Exporter {
     address: SocketAddr,
 }
 
-/// What it shows at one time.
+/// What the exporter shows at one moment.
 pub(crate) struct Scrape(String);
 
 impl Exporter {
-    /// Installs the recorder, and serves what it records. Inside the runtime.
+    /// Installs the recorder, and serves what it records. Must be called inside the runtime.
     pub(crate) fn install(listen: SocketAddr) -> Result<Exporter> {
         let address = free(listen).map_err(|error| format!("cannot listen at {listen}: {error}; choose another"))?;
         let mut builder = PrometheusBuilder::new().with_http_listener(address);
@@ -43,7 +43,7 @@ impl Exporter {
         connection.write_all(request.as_bytes()).await?;
         let mut answer = String::new();
         connection.read_to_string(&mut answer).await?;
-        let (head, body) = answer.split_once("\r\n\r\n").ok_or("an answer without an end of its head")?;
+        let (head, body) = answer.split_once("\r\n\r\n").ok_or("the answer has no end of its head")?;
         if !head.starts_with("HTTP/1.1 200") {
             return Err(format!("the exporter answers: {head}").into());
         }
@@ -51,14 +51,14 @@ impl Exporter {
     }
 }
 
-/// Returns the address with a port that is free, if it has none.
+/// Returns the address, with a free port in place of port 0.
 fn free(listen: SocketAddr) -> std::io::Result<SocketAddr> {
     TcpListener::bind(listen)?.local_addr()
 }
 
 impl Scrape {
-    /// Returns the sum of all values of a metric, without the part that all names have in common, that have these
-    /// labels.
+    /// Returns the sum of all values of a metric that have these labels. The name lacks the prefix that all names have
+    /// in common.
     pub(crate) fn value(&self, name: &str, labels: &[&str]) -> f64 {
         let values = self.0.lines().filter_map(|line| {
             let rest = line.strip_prefix("zookeeper_recipes_")?.strip_prefix(name)?;

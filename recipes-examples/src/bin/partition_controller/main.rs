@@ -18,7 +18,7 @@ use recipes_examples::{Ensemble, Example, Result, Stage, Znodes, println, until}
 use tokio::sync::watch;
 use tokio::time::Instant;
 use zookeeper_recipes::Client;
-use zookeeper_recipes::testing::{Happening, TestingServer, WatchEvent};
+use zookeeper_recipes::testing::{RecordKind, TestingServer, WatchEvent};
 
 /// Three ways to decide which member leads which of 100 partitions: a controller with LeaderLatch, and two others.
 #[derive(Parser, Debug)]
@@ -33,7 +33,7 @@ struct Options {
 
 const PARTITIONS: usize = 100;
 const MEMBERS: [&str; 5] = ["alice", "bob", "carol", "dave", "erin"];
-/// Without a request for so long, all members have finished or wait.
+/// After this long without a request, all members have finished or wait.
 const CALM: Duration = Duration::from_millis(300);
 
 impl Example for Options {
@@ -124,7 +124,7 @@ impl Board {
         });
     }
 
-    /// Notes that `member` leads no partition any more.
+    /// Notes that `member` no longer leads any partition.
     fn leaves(&self, member: usize) {
         self.leaders.send_modify(|leaders| {
             leaders.iter_mut().filter(|leader| **leader == Some(member)).for_each(|leader| *leader = None);
@@ -142,7 +142,7 @@ impl Board {
         self.twice.borrow().clone().map_or(Ok(()), |twice| Err(twice.into()))
     }
 
-    /// How many partitions each member leads.
+    /// Returns how many partitions each member leads.
     fn led(&self) -> Vec<usize> {
         let leaders = self.leaders.borrow();
         (0..MEMBERS.len()).map(|member| leaders.iter().filter(|leader| **leader == Some(member)).count()).collect()
@@ -189,12 +189,12 @@ impl<'a> Cluster<'a> {
         Ok(Cluster { stage, board, members })
     }
 
-    /// Counts what the beginning costs, and the end of a member; prints a row of the table.
+    /// Counts what the start and the end of a member cost, and prints a row of the table.
     async fn measure(mut self, way: Way) -> Result<()> {
         self.all_led().await?;
         let to_begin = self.calm().await?;
         let led = self.board.led();
-        // Of several the first one, which is the controller if there is one.
+        // Among equals the first one, which is the controller if there is one.
         let most = (0..MEMBERS.len()).rev().max_by_key(|number| led[*number]).unwrap_or_default();
         let leaver = self.members.remove(most);
         let before = self.requests();
@@ -203,7 +203,7 @@ impl<'a> Cluster<'a> {
         }
         let began = Instant::now();
         self.board.leaves(leaver.number);
-        // No recipe of it leaves: its session ends.
+        // The member does not leave: its session ends.
         leaver.client.close().await?;
         self.all_led().await?;
         let took = began.elapsed();
@@ -259,12 +259,12 @@ fn numbers(led: &[usize]) -> String {
     led.iter().map(usize::to_string).collect::<Vec<_>>().join(" ")
 }
 
-/// How many notifications of changed znodes the servers have sent.
+/// Returns how many notifications of changed znodes the servers have sent.
 fn notifications(server: &TestingServer) -> usize {
     let told = |event: &WatchEvent| *event != WatchEvent::SessionEnded;
     server
         .records()
         .iter()
-        .filter(|record| matches!(&record.what, Happening::Event { event, .. } if told(event)))
+        .filter(|record| matches!(&record.what, RecordKind::Event { event, .. } if told(event)))
         .count()
 }

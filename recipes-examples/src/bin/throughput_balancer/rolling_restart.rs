@@ -13,7 +13,7 @@ use crate::history::{History, Recorded};
 use crate::plot::{Band, COLUMNS, plot};
 
 const MEMBERS: usize = 12;
-/// A multiple of the number of members, and of one more: all of it is used while nothing changes.
+/// A multiple of the number of members, and of one more, so that all of it is used while nothing changes.
 const MAXIMUM: u64 = 1_560;
 /// How long nothing changes after each replacement.
 const PAUSE: Duration = Duration::from_millis(75);
@@ -64,7 +64,7 @@ impl<'a> RollingRestart<'a> {
         join_all(self.members.iter().map(|member| member.balancer.leave())).await;
         let most = recorded.most();
         if most > MAXIMUM {
-            return Err(format!("{most} together is more than {MAXIMUM}").into());
+            return Err(format!("the shares sum to {most}, more than {MAXIMUM}").into());
         }
         Ok(())
     }
@@ -73,7 +73,7 @@ impl<'a> RollingRestart<'a> {
         let client = self.stage.connect().await?;
         let balancer = until(ThroughputBalancer::builder(&client, &self.path).join()).await??;
         let (number, history) = (self.joined, self.history.clone());
-        // A lower share is noted before it is acknowledged, so no other member has the difference before that.
+        // A lower share is noted before it is acknowledged, so no other member gets the difference earlier.
         balancer.on_share(move |share: Share| {
             history.send_modify(|history| history.note(number, share));
             std::future::ready(())
@@ -83,7 +83,7 @@ impl<'a> RollingRestart<'a> {
         Ok(())
     }
 
-    /// Closes the client of the oldest member, which leaves before that if `leaves` is true.
+    /// Closes the client of the oldest member. If `leaves` is true, the member leaves first.
     async fn oldest_stops(&mut self, leaves: bool) -> Result<()> {
         let Member { client, balancer } = self.members.pop_front().ok_or("no member is left")?;
         if leaves {
@@ -123,7 +123,7 @@ fn tell(recorded: &Recorded) {
     );
 }
 
-/// A small letter for a member of the first generation, the same capital letter for its replacement.
+/// Returns a small letter for a member of the first generation, the same capital letter for its replacement.
 fn letter(number: usize) -> char {
     let first = if number < MEMBERS { b'a' } else { b'A' };
     char::from(first + (number % MEMBERS) as u8)

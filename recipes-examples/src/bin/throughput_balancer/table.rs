@@ -10,7 +10,7 @@ use zookeeper_recipes::Client;
 use zookeeper_recipes::throughput_balancer::{Share, ThroughputBalancer, set_max_throughput};
 
 /// The newest share of each member, by number, and the greatest sum of all shares in a step. A lower share is noted
-/// here before it is acknowledged, so no other member has the difference before that.
+/// here before it is acknowledged, so no other member gets the difference earlier.
 #[derive(Debug, Default)]
 struct Applied {
     shares: BTreeMap<usize, Share>,
@@ -18,7 +18,7 @@ struct Applied {
 }
 
 impl Applied {
-    /// The throughput applied now, by members whose share is not 0.
+    /// Returns the throughput that each member applies now, without members whose share is 0.
     fn now(&self) -> BTreeMap<usize, u64> {
         let now = self.shares.iter().map(|(number, share)| (*number, share.throughput()));
         now.filter(|(_, throughput)| *throughput > 0).collect()
@@ -66,7 +66,7 @@ impl<'a> Table<'a> {
             self.joins(number).await?;
             self.tell(&format!("c{number} joins")).await?;
         }
-        // Without `leave`: its znodes are deleted because its session ends.
+        // c1 does not call `leave`: its znodes are deleted because its session ends.
         self.member(1)?.client.close().await?;
         self.has_left(1, "c1 closes its client").await?;
         self.member(4)?.balancer.leave().await;
@@ -79,14 +79,14 @@ impl<'a> Table<'a> {
         println!(
             "\nThe leader (*) computes the shares, and writes a znode for each member. \"At most\" is the\n\
              greatest sum that all members applied at once in that step: never more than the maximum, or than\n\
-             the one before in the step that lowers it."
+             the previous one in the step that lowers it."
         );
         join_all(self.members.values().map(|member| member.balancer.leave())).await;
         Ok(())
     }
 
     fn member(&self, number: usize) -> Result<&Member> {
-        self.members.get(&number).ok_or_else(|| format!("c{number} is no member").into())
+        self.members.get(&number).ok_or_else(|| format!("c{number} is not a member").into())
     }
 
     async fn joins(&mut self, number: usize) -> Result<()> {
@@ -124,12 +124,12 @@ impl<'a> Table<'a> {
         let (together, most) = self.end_step();
         println!("{step:28}{}{together:>11}{most:>10}", cells.collect::<String>());
         if most > limit {
-            return Err(format!("{most} together is more than {limit}").into());
+            return Err(format!("the shares sum to {most}, more than {limit}").into());
         }
         Ok(())
     }
 
-    /// The sum of all shares now, and the greatest one in this step; begins the next step.
+    /// Ends a step. Returns the sum of all shares now, and the greatest sum in this step.
     fn end_step(&self) -> (u64, u64) {
         let mut told = (0, 0);
         self.applied.send_modify(|applied| {

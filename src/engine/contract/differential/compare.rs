@@ -1,4 +1,4 @@
-//! What a step showed, and whether the two sides showed the same.
+//! The result of a step, and whether it is the same on both sides.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ pub(super) enum Seen {
     Found(Result<Option<Stat>, Error>),
     Data(Result<(Vec<u8>, Stat), Error>),
     Changed(Result<Stat, Error>),
-    /// In order of the names.
+    /// Sorted by name.
     Children(Result<(Vec<String>, Stat), Error>),
     Acl(Result<(Vec<Acl>, Stat), Error>),
     Multi(Result<Multi, Error>),
@@ -35,7 +35,7 @@ impl Seen {
     }
 }
 
-/// Which numbers of one side mean the same as which of the other.
+/// Maps the ids of transactions and sessions on one side to those on the other.
 #[derive(Debug, Default)]
 pub(super) struct Likeness {
     zxids: BTreeMap<i64, i64>,
@@ -122,10 +122,10 @@ impl Likeness {
         same("owners", owner, &there.ephemeral_owner)?;
         let rest = |stat: &Stat| Stat { czxid: 0, mzxid: 0, pzxid: 0, ctime: 0, mtime: 0, ephemeral_owner: 0, ..*stat };
         same("stats", &rest(here), &rest(there))?;
-        same("orders of time", &(here.ctime <= here.mtime), &(there.ctime <= there.mtime))
+        same("order of times", &(here.ctime <= here.mtime), &(there.ctime <= there.mtime))
     }
 
-    /// Compares the same transaction on both sides, at the same position in the order.
+    /// Checks that the two ids belong to the same transaction, at the same position in the order.
     fn zxid(&mut self, here: i64, there: i64) -> Compared {
         if let Some(known) = self.zxids.get(&here) {
             return same("transactions", known, &there);
@@ -133,7 +133,7 @@ impl Likeness {
         let before = self.zxids.range(..here).next_back();
         let after = self.zxids.range(here..).next();
         if before.is_some_and(|(_, before)| *before >= there) || after.is_some_and(|(_, after)| *after <= there) {
-            return Err(format!("transaction {here} is not in the place of {there}"));
+            return Err(format!("transaction {here} is not at the position of {there}"));
         }
         self.zxids.insert(here, there);
         Ok(())

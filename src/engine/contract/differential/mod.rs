@@ -1,16 +1,15 @@
-//! The same random requests to two ensembles, compared step by step.
+//! Sends the same random requests to two ensembles, and compares the answers step by step.
 //!
-//! Each step is awaited before the next, so that both sides are at the same point. Numbers of transactions differ
-//! between the two; what is compared is that they grow alike. Times are not compared.
+//! Each step is awaited before the next, so that both sides are at the same point. Transaction ids differ between the
+//! two; they must correspond one to one, in the same order. Times are not compared.
 
 mod compare;
 mod compared;
 #[cfg(feature = "integration")]
 mod other_client;
-mod steps;
-
 #[cfg(feature = "integration")]
-use std::time::Duration;
+mod real;
+mod steps;
 
 use futures::future::join_all;
 
@@ -29,7 +28,7 @@ const SESSIONS: usize = 3;
 struct Side {
     client: Box<dyn ComparedClient>,
     sessions: Vec<Box<dyn ComparedSession>>,
-    /// The watches that are armed; the same on both sides.
+    /// The armed watches, the same on both sides.
     watches: Vec<Watch>,
 }
 
@@ -59,7 +58,7 @@ impl Side {
         seen
     }
 
-    /// Waits until every event of the writes so far has arrived: it comes before the reply to a later request.
+    /// Waits until every event of the writes so far has arrived: events precede the replies to later requests.
     async fn settle(&self) {
         let replies = self.sessions.iter().map(|session| session.exists("/"));
         for reply in soon(join_all(replies)).await {
@@ -67,7 +66,7 @@ impl Side {
         }
     }
 
-    /// Takes the watches whose event has come.
+    /// Returns the event of each watch, if it has arrived, and removes the watches that have fired.
     fn events(&mut self) -> Vec<Option<crate::engine::Event>> {
         let events: Vec<_> = self.watches.iter_mut().map(already).collect();
         let mut spent = events.iter().map(Option::is_some);
@@ -141,67 +140,5 @@ async fn memory_and_slow_memory_agree() {
         memory(slow).for_group(0, timeout, usize::MAX, Clock::Tokio(tokio::time::Instant::now())),
     );
     let outcome = run(1, steps, "/differential", quiet, slow).await;
-    assert_worthwhile(&outcome, steps);
-}
-
-/// Returns the seed and the number of steps, from the environment or by default.
-#[cfg(feature = "integration")]
-fn seed_and_steps() -> (u64, usize) {
-    let number = |name: &str| std::env::var(name).ok().and_then(|value| value.parse().ok());
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    let seed = number("SEED").unwrap_or_else(|| now.map_or(0, |now| now.as_secs()));
-    (seed, number("STEPS").map_or(10_000, |steps| steps as usize))
-}
-
-/// Starts a server that removes no containers: it does so at moments that no step can wait for.
-#[cfg(feature = "integration")]
-async fn server() -> crate::support::ZooKeeper {
-    let builder = crate::support::ZooKeeper::builder();
-    builder.jvm_flag("-Dznode.container.checkIntervalMs=3600000").start().await
-}
-
-#[cfg(feature = "integration")]
-#[tokio::test]
-async fn memory_and_a_server_agree() {
-    let (seed, steps) = seed_and_steps();
-    let server = server().await;
-    let options = Options { latency: 0..=0, commit: 0..=0, container_check: 1 << 40, ..Options::default() };
-    let begun = std::time::Instant::now();
-    let memory =
-        memory(options).for_group(0, super::scene::TIMEOUT, usize::MAX, Clock::Tokio(tokio::time::Instant::now()));
-    let outcome = run(seed, steps, "/differential", memory, super::scene::real(&server.connect_string())).await;
-    println!("took {:?}", begun.elapsed());
-    assert_worthwhile(&outcome, steps);
-}
-
-/// The engine and an independent client read the same from servers of the same kind. What both the engine and the
-/// ensemble in memory get wrong shows only here.
-#[cfg(feature = "integration")]
-#[tokio::test]
-async fn engine_and_another_client_agree() {
-    use self::other_client::OtherClient;
-    let (seed, steps) = seed_and_steps();
-    let (ours, theirs) = futures::future::join(server(), server()).await;
-    let begun = std::time::Instant::now();
-    let other = OtherClient::new(theirs.connect_string(), super::scene::TIMEOUT);
-    let outcome = run(seed, steps, "/differential", super::scene::real(&ours.connect_string()), other).await;
-    println!("took {:?}", begun.elapsed());
-    assert_worthwhile(&outcome, steps);
-}
-
-/// The servers in memory are judged by a client that shares no code with them.
-#[cfg(feature = "integration")]
-#[tokio::test]
-async fn another_client_finds_memory_and_a_server_alike() {
-    use self::other_client::OtherClient;
-    let (seed, steps) = seed_and_steps();
-    let (theirs, ours) = (server().await, crate::testing::TestingServer::builder());
-    let ours = ours.latency(Duration::ZERO..=Duration::ZERO).container_check_interval(Duration::MAX).start();
-    let listening = ours.listen("127.0.0.1:0").expect("a free port");
-    let begun = std::time::Instant::now();
-    let client = |servers| OtherClient::new(servers, super::scene::TIMEOUT);
-    let outcome =
-        run(seed, steps, "/differential", client(listening.connect_string()), client(theirs.connect_string())).await;
-    println!("took {:?}", begun.elapsed());
     assert_worthwhile(&outcome, steps);
 }

@@ -10,7 +10,7 @@ const ONE: &str = "8d2b5a0e-6a86-4c3c-8a27-3f1f5f4c9a01";
 const TWO: &str = "8d2b5a0e-6a86-4c3c-8a27-3f1f5f4c9a02";
 const HEX: &str = "8d2b5a0e6a864c3c8a273f1f5f4c9a03";
 
-/// Nodes, and what is shown of them.
+/// Nodes, and how they are shown.
 type Case<'a> = (&'a [(&'a str, i64)], &'a [&'a str]);
 
 fn read(session: i64, czxid: i64, data: &str) -> Content {
@@ -18,8 +18,8 @@ fn read(session: i64, czxid: i64, data: &str) -> Content {
     Content::Read { stat, data: data.as_bytes().to_vec() }
 }
 
-/// The nodes below `/`, each with the session that owns it, in the order of their creation. Those with a negative one
-/// were not read.
+/// Returns the recognized nodes of a tree. `nodes` are below `/`, in the order of their creation, each with its
+/// session; a negative session marks a node that was not read.
 fn tree(nodes: &[(&str, i64)]) -> Vec<Node> {
     let content = |session, czxid| if session < 0 { Content::Unread } else { read(session, czxid, "") };
     let mut contents: HashMap<_, _> =
@@ -199,8 +199,8 @@ fn the_shares_of_a_balancer() {
     assert_eq!(recipes[0].to_string(), text);
 }
 
-/// The paths that are told, each as often as it is.
-fn told(nodes: &[Node], found: &HashMap<String, Content>) -> (Vec<String>, usize) {
+/// Returns the paths in the result, each as often as it occurs, and the number of items.
+fn reported(nodes: &[Node], found: &HashMap<String, Content>) -> (Vec<String>, usize) {
     let (mut paths, mut items) = (Vec::new(), 0);
     let entries = |entries: &[Entry]| entries.iter().map(|entry| entry.path.clone()).collect::<Vec<_>>();
     let places = |line: &Line| line.places.iter().map(|place| place.path.clone()).collect::<Vec<_>>();
@@ -232,8 +232,8 @@ fn told(nodes: &[Node], found: &HashMap<String, Content>) -> (Vec<String>, usize
     (paths, items)
 }
 
-/// What no value tells: a node that a recipe stands for.
-fn is_part_of_a_recipe(path: &str, paths: &HashMap<String, Content>, told: &BTreeSet<String>) -> bool {
+/// Returns whether the result does not show this node, because it is a part of a recipe.
+fn is_part_of_a_recipe(path: &str, paths: &HashMap<String, Content>, reported: &BTreeSet<String>) -> bool {
     let name = split(path).1;
     let is_directory =
         [semaphore::LINE, semaphore::LEASES, LEADER, CONFIG, MEMBERS, ACKS, kazoo::ENTRIES, kazoo::TAKEN]
@@ -243,13 +243,13 @@ fn is_part_of_a_recipe(path: &str, paths: &HashMap<String, Content>, told: &BTre
     let children: Vec<_> = paths.keys().filter(|other| *other != "/" && split(other).0 == path).collect();
     let is_in = |directory| split(split(path).0).1 == directory;
     let is_epoch = name == EPOCH && children.is_empty();
-    (is_directory && children.iter().all(|child| !told.contains(*child) || is_in_recipe(child)))
+    (is_directory && children.iter().all(|child| !reported.contains(*child) || is_in_recipe(child)))
         || is_epoch
         || (name == MAXIMUM && is_in(CONFIG))
         || (throughput_balancer::is_ack(name) && is_in(ACKS))
 }
 
-/// Whether a path that is told has the name of a node that a recipe takes.
+/// Returns whether a path in the result has the name of a node that a recipe takes.
 fn is_in_recipe(path: &str) -> bool {
     let name = split(path).1;
     Role::of(name).is_some()
@@ -319,7 +319,7 @@ proptest! {
             contents.insert(path, content);
         }
         let nodes = nodes_of(contents.clone());
-        let (paths, items) = told(&nodes, &contents);
+        let (paths, items) = reported(&nodes, &contents);
         let once: BTreeSet<String> = paths.iter().cloned().collect();
         prop_assert_eq!(paths.len(), once.len(), "{:?}", paths);
         prop_assert!(once.iter().all(|path| contents.contains_key(path)));
@@ -329,7 +329,7 @@ proptest! {
             let is_item = queue::is_item_of_any_kind(split(path).1);
             prop_assert!(is_item || is_part_of_a_recipe(path, &contents, &once), "{} in {:?}", path, nodes);
         }
-        // Each before those below it.
+        // Each node comes before those below it.
         let order: Vec<_> = nodes.iter().map(|node| node.path.split('/').collect::<Vec<_>>()).collect();
         prop_assert!(nodes[0].path == "/" && order[1..].is_sorted());
         for node in &nodes[1..] {

@@ -1,4 +1,4 @@
-//! What could not be read or listed, and when that is tried again.
+//! What could not be read or listed, and when that is retried.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -10,9 +10,9 @@ use super::work::Job;
 use crate::cache::node::Content;
 use crate::util::random::Random;
 
-/// Delays until a request that failed is repeated: the first and the longest. What is denied takes the longest: the
-/// servers send no events about it, and none when that changes.
-const AGAIN: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(600));
+/// Delays until a failed request is retried: the first and the longest. A denied request waits the longest: the servers
+/// send no events about the node, and none when the permission changes.
+const RETRY_DELAYS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(600));
 
 /// Why a node is not read, or a directory not listed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,13 +34,13 @@ impl Refusal {
     }
 }
 
-/// See the module. Of reads and looks there is only [`Job::Read`].
+/// See the module. Looks are recorded as [`Job::Read`], too.
 #[derive(Debug)]
 pub(crate) struct Refused {
     random: Random,
     /// The delay of each, and when it ends.
     jobs: HashMap<Job, (Duration, Instant)>,
-    /// Those that wait for the end of their delay.
+    /// The requests that wait for the end of their delay.
     due: BTreeSet<(Instant, Job)>,
     /// Directories that cannot be listed. Shared with the snapshots.
     unlistable: Arc<BTreeSet<Arc<str>>>,
@@ -56,7 +56,7 @@ impl Refused {
         self.due.len()
     }
 
-    /// Returns whether this is not the first time.
+    /// Returns whether this request has failed before.
     pub(crate) fn contains(&self, job: &Job) -> bool {
         self.jobs.contains_key(job)
     }
@@ -78,7 +78,7 @@ impl Refused {
         std::iter::from_fn(|| if is_due(&self.due) { self.due.pop_first() } else { None }).map(|(_, job)| job).collect()
     }
 
-    /// Takes everything: a comparison tries it again. The delays stay.
+    /// Takes everything, because a comparison retries it. The delays stay.
     pub(super) fn try_all(&mut self) {
         self.due.clear();
         self.unlistable = Arc::default();
@@ -88,14 +88,14 @@ impl Refused {
     pub(super) fn record(&mut self, job: Job, refusal: Option<Refusal>) {
         let Some(refusal) = refusal else { return self.remove(&job) };
         let before = self.jobs.get(&job).copied();
-        // It was tried early, because of an event.
+        // It was retried early, because of an event.
         if before.is_some_and(|(_, due)| self.due.contains(&(due, job.clone()))) {
             return;
         }
         let delay = match (refusal, before) {
-            (Refusal::Denied, _) => AGAIN.1,
-            (Refusal::Failed, None) => AGAIN.0,
-            (Refusal::Failed, Some((before, _))) => AGAIN.1.min(before * 2),
+            (Refusal::Denied, _) => RETRY_DELAYS.1,
+            (Refusal::Failed, None) => RETRY_DELAYS.0,
+            (Refusal::Failed, Some((before, _))) => RETRY_DELAYS.1.min(before * 2),
         };
         let due = Instant::now() + delay.mul_f64(0.5 + self.random.unit() / 2.0);
         self.jobs.insert(job.clone(), (delay, due));

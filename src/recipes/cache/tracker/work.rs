@@ -37,7 +37,7 @@ pub(crate) enum Watching {
 
 impl Watching {
     /// Returns whether a request that is handed over now does what the events up to now call for. A one-shot watch that
-    /// has fired must be armed again, also if the node is missing.
+    /// has fired must be armed again, even if the node is missing.
     pub(super) fn serves<T>(self, ask: &Ask<T>) -> bool {
         match self {
             Watching::Persistent => !matches!(ask, Ask::LookOnly(_)),
@@ -83,7 +83,7 @@ pub(super) struct Listing {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Later {
     /// The node was created since the watch was armed, so its children are all reported.
-    pub(super) born: bool,
+    pub(super) seen_created: bool,
 }
 
 /// What has changed since the last time, and the nodes now.
@@ -91,14 +91,14 @@ pub(super) struct Later {
 pub(crate) struct Published<T> {
     pub(crate) nodes: Nodes<T>,
     pub(crate) changes: Vec<Change<T>>,
-    /// Nothing waits to be read: all nodes were so at one moment.
+    /// Nothing waits to be read: all nodes were as shown at one moment.
     pub(crate) is_settled: bool,
     /// The end of a comparison of everything.
     pub(crate) is_synced: bool,
 }
 
-/// Removes a request that is not handed over yet, and lets the answer to another one not count. Returns how many
-/// requests are open no longer.
+/// Withdraws a request that is not handed over yet, or voids the answer to one that is. Returns how many requests are
+/// no longer open.
 pub(super) fn take_back<R>(
     requests: &mut HashMap<Arc<str>, R>,
     path: &str,

@@ -106,7 +106,7 @@ impl Claim {
                     }
                 }
                 Ok(_) => return self.end(),
-                Err(error) if error.is_passing() => self.session.loss_known(connection).await,
+                Err(error) if error.is_transient() => self.session.wait_for_disconnect(connection).await,
                 Err(error) => {
                     tracing::warn!(
                         event = "claim_not_watched",
@@ -157,7 +157,7 @@ pub(super) struct Claimant {
 impl Claimant {
     pub(super) async fn read(self, name: String) -> Result<Item, ClaimError> {
         let path = self.shared.paths.item(&name);
-        match self.session.retry_while_passing(|| self.session.get_data(&path)).await {
+        match self.session.retry_while_transient(|| self.session.get_data(&path)).await {
             Ok((data, stat)) => Ok(Item { data, created: stat.czxid, version: stat.version }),
             Err(engine::Error::NoNode) => Err(ClaimError::Gone),
             // The permission to read it is missing, or it is larger than an answer may be.
@@ -205,7 +205,7 @@ impl Claim {
                 self.resolve(&steps, error, connection).await
             }
             Err(ClaimError::Failed(error)) => {
-                self.session.outlast(error, connection).await.map_err(ClaimError::Failed)?;
+                self.session.wait_if_transient(error, connection).await.map_err(ClaimError::Failed)?;
                 Err(ClaimError::Changed)
             }
             made => made,
@@ -217,7 +217,7 @@ impl Claim {
     async fn resolve(&self, steps: &[Op], error: engine::Error, connection: u64) -> Result<i64, ClaimError> {
         let core = &self.shared.core;
         let mut unknown_since = core.clock.now();
-        let mut retryable = self.session.outlast(error, connection).await;
+        let mut retryable = self.session.wait_if_transient(error, connection).await;
         loop {
             let connection = self.connected().await?;
             let error = match self.find().await {
@@ -235,7 +235,7 @@ impl Claim {
                         made => return made,
                     }
                 }
-                Err(ClaimError::Failed(error)) if error.is_passing() => error,
+                Err(ClaimError::Failed(error)) if error.is_transient() => error,
                 // The claim may exist until the session ends. The error is reported, and does not delay other items.
                 Err(ClaimError::Failed(error)) => return Err(refused("look for the claim on", &self.name, error)),
                 Err(error) => return Err(error),
@@ -243,7 +243,7 @@ impl Claim {
             if error.leaves_outcome_unknown() {
                 unknown_since = core.clock.now();
             }
-            retryable = self.session.outlast(error, connection).await;
+            retryable = self.session.wait_if_transient(error, connection).await;
         }
     }
 

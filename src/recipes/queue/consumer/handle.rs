@@ -116,7 +116,7 @@ impl ClaimHandle {
             session: Arc::clone(&claim.session),
             path: Arc::clone(&claim.node),
             nodes: claim.checks().into_iter().map(|(path, version)| (path, Some(version))).collect(),
-            given_back: Some(claim.end_state()),
+            released: Some(claim.end_state()),
         }
     }
 

@@ -10,13 +10,12 @@ use tracing::Span;
 
 use super::claim::Claim;
 use super::settle::{Unsettled, Verdict, settle};
-use super::shared::{AFTER_FAILURE, AFTER_REFUSAL, Shared};
+use super::shared::{HIDDEN_AFTER_REFUSAL, Shared};
 use crate::client;
-use crate::client::session::Condition;
 use crate::metrics::{Label, table};
 use crate::queue::error::Error;
 use crate::queue::events::Event;
-use crate::util::backoff::Backoff;
+use crate::util::backoff::{AFTER_REFUSAL, Backoff};
 
 /// A claim that was settled, or could not be.
 pub(super) struct Settled {
@@ -60,7 +59,7 @@ pub(super) async fn settle_and_notify(claim: Arc<Claim>, verdict: Verdict, notic
     let item = match (&outcome, returned_for) {
         (Ok(()), Some(hide)) => ItemState::Returned(hide),
         // A settlement that failed once would fail again.
-        (Err(Unsettled::Failed(_)), hide) => ItemState::StillClaimed(hide.unwrap_or(AFTER_REFUSAL)),
+        (Err(Unsettled::Failed(_)), hide) => ItemState::StillClaimed(hide.unwrap_or(HIDDEN_AFTER_REFUSAL)),
         (_, _) => ItemState::Gone,
     };
     if let (Ok(()), Verdict::DeadLetter { attempts, reason }) = (&outcome, verdict) {
@@ -151,13 +150,12 @@ impl Drop for Settlement {
 /// session ends.
 pub(super) async fn return_until_done(claim: Arc<Claim>, hide: Duration) -> Settled {
     let core = &claim.shared.core;
-    let mut delays = Backoff::new(AFTER_FAILURE);
-    let mut conditions = claim.session.conditions();
+    let mut delays = Backoff::new(AFTER_REFUSAL);
     while let Err(Unsettled::Failed(_)) = settle(&claim, &Verdict::UNRECORDED).await {
         tokio::select! {
             biased;
             // Its node disappears with the session.
-            _ = conditions.wait_for(|condition| matches!(condition, Condition::Ended(_))) => break,
+            () = claim.session.ended() => break,
             () = tokio::time::sleep(core.next_delay(&mut delays, core.clock.now())) => {}
         }
     }

@@ -120,7 +120,7 @@ pub(super) async fn settle(claim: &Claim, verdict: &Verdict) -> Result<(), Unset
             Ok(None) => continue,
             Err(error) => error,
         };
-        if let Err(error) = claim.session.outlast(error, connection).await {
+        if let Err(error) = claim.session.wait_if_transient(error, connection).await {
             // An error that is not a refusal does not show whether the transaction was carried out.
             if in_doubt && let Ok((None, item)) = claim.read_state().await {
                 return outcome_in_doubt(claim, verdict, item);

@@ -9,10 +9,8 @@ use crate::layout::queue::Paths;
 use crate::queue::error::Error;
 use crate::queue::events::Publisher;
 
-/// The first and the longest delay after a failure; each delay is twice the one before.
-pub(super) const AFTER_FAILURE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
 /// The delay before an item that could not be claimed or settled is retried.
-pub(super) const AFTER_REFUSAL: Duration = Duration::from_secs(30);
+pub(super) const HIDDEN_AFTER_REFUSAL: Duration = Duration::from_secs(30);
 
 #[derive(Debug)]
 pub(crate) struct Shared {

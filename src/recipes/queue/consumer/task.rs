@@ -13,7 +13,7 @@ use super::delivery::Command;
 use super::items::{Change, Items};
 use super::outcome::{ItemState, Notice, Settled, return_until_done, settle_and_notify};
 use super::settle::Verdict;
-use super::shared::{AFTER_FAILURE, AFTER_REFUSAL, Shared};
+use super::shared::{HIDDEN_AFTER_REFUSAL, Shared};
 use super::view::{Listing, View, ViewEvent};
 use crate::client;
 use crate::client::core::KeepAlive;
@@ -24,7 +24,7 @@ use crate::metrics::{Label, Reading, table};
 use crate::queue::dead_letter;
 use crate::queue::error::Error;
 use crate::queue::events::Event;
-use crate::util::backoff::Backoff;
+use crate::util::backoff::{AFTER_REFUSAL, Backoff};
 use crate::util::serializer::Serializer;
 use crate::util::task_set::TaskSet;
 use crate::util::wait::sleep_until_opt;
@@ -104,7 +104,7 @@ impl<S: Serializer> Task<S> {
             settling: TaskSet::new(),
             closing: false,
             closers: Vec::new(),
-            failures: Backoff::new(AFTER_FAILURE),
+            failures: Backoff::new(AFTER_REFUSAL),
         }
     }
 
@@ -298,7 +298,7 @@ impl<S: Serializer> Task<S> {
             ViewEvent::Read(name, Err(_)) if !self.items.is_being_read(&name) => {}
             ViewEvent::Read(name, Err(error)) => self.handle_claim_error(&name, "read an item of", error, now),
             ViewEvent::Claimed(name, Ok(claim)) => {
-                self.failures = Backoff::new(AFTER_FAILURE);
+                self.failures = Backoff::new(AFTER_REFUSAL);
                 self.items.note_own(name, claim.zxid);
                 self.deliver(Arc::new(claim));
             }
@@ -344,7 +344,7 @@ impl<S: Serializer> Task<S> {
             ClaimError::Gone => self.items.note_unavailable(name, now),
             ClaimError::Refused(error) => {
                 // It must not delay the others.
-                self.items.give_up(name, AFTER_REFUSAL, now);
+                self.items.give_up(name, HIDDEN_AFTER_REFUSAL, now);
                 self.shared.events.publish(Event::Failed { error: self.shared.error(error) });
             }
             ClaimError::Failed(error) => {

@@ -165,7 +165,7 @@ impl Claimant {
             async { futures::try_join!(items_watch, claims_watch, items, claims) }
         };
         let (items_watch, claims_watch, (items, queue), (claims, has_claims)) =
-            session.retry_while_passing(request).await?;
+            session.retry_while_transient(request).await?;
         if has_claims.is_none() {
             // Created once, for all first claims. If this is refused, the claims are refused too and report it. But
             // below a missing root there will be no claims.

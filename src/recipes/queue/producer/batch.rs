@@ -56,7 +56,7 @@ impl Batch {
             Ok(Multi::Committed(_)) => CopyOutcome::Applied,
             Ok(Multi::Refused { index, error }) => CopyOutcome::Refused(Some(index), error),
             Err(engine::Error::Throttled) => CopyOutcome::Throttled,
-            Err(error) if error.is_passing() => {
+            Err(error) if error.is_transient() => {
                 self.in_doubt |= error.leaves_outcome_unknown();
                 CopyOutcome::Open
             }

@@ -118,7 +118,7 @@ impl LastCount {
 async fn count_items(core: &Core, paths: &Paths) -> Result<usize, Error> {
     loop {
         let session = core.connected_session().await.map_err(|error| Error::client(&paths.path, error))?;
-        match session.retry_while_passing(|| session.exists(&paths.items)).await {
+        match session.retry_while_transient(|| session.exists(&paths.items)).await {
             Ok(stat) => return Ok(stat.map_or(0, |stat| usize::try_from(stat.num_children).unwrap_or(0))),
             // The next session can count them.
             Err(engine::Error::SessionEnded) => {}

@@ -273,7 +273,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_put_that_comes_after_the_close_is_refused_and_makes_no_node() {
         let server = TestingServer::start();
-        let client = Client::builder_for(&server).connect().await.expect("a client");
+        let client = Client::builder_for_testing(&server).connect().await.expect("a client");
         let producer = DistributedQueue::builder(&client, "/q", Utf8).build().expect("a good path").producer();
         producer.put("a").await.expect("put");
         producer.close().await.expect("closed");

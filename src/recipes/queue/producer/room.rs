@@ -124,7 +124,7 @@ async fn watch(core: &Core, paths: &Paths, polls: &mut bool) -> Result<Source, E
         });
         async { futures::try_join!(events, producers) }
     };
-    match session.retry_while_passing(look).await {
+    match session.retry_while_transient(look).await {
         Ok((events, producers)) => {
             let producers = producers.and_then(|stat| u32::try_from(stat.num_children).ok());
             Ok(Source::Watched { events, others: producers.unwrap_or(0).saturating_sub(1) })

@@ -174,7 +174,7 @@ impl Task {
         match Sequence::create(&self.core, &session, &self.paths.producers).await {
             Ok(sequence) => self.sequence = Some(sequence),
             // The next session can create it.
-            Err(error) if error.is_passing() => {}
+            Err(error) if error.is_transient() => {}
             Err(error) => return Err(client::Error::from_engine("register with", &self.paths.producers, error)),
         }
         Ok(())
@@ -312,7 +312,7 @@ impl Task {
             (Some(0), NoNode | BadVersion) => return None,
             (Some(_), NoNode) => {
                 let made = parents::ensure(session, &self.paths.items, &[], &self.core.config.acls).await;
-                made.err().filter(|error| !error.is_passing())?
+                made.err().filter(|error| !error.is_transient())?
             }
             (_, error) => error,
         };
@@ -360,7 +360,7 @@ mod tests {
     /// Puts an item for each of these first answers, in a transaction of its own, and handles events until all are
     /// settled.
     async fn put_with_first_answers(server: &TestingServer, answers: &[engine::Error]) -> Vec<Result<(), Error>> {
-        let client = Client::builder_for(server).connect().await.expect("a client");
+        let client = Client::builder_for_testing(server).connect().await.expect("a client");
         let paths = Arc::new(Paths::new("/q", None, str::to_owned));
         let (failures, closed) = (Failures::new(&paths.path), watch::Sender::new(false));
         let (_commands, commanded) = mpsc::unbounded_channel();

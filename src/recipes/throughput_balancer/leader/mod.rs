@@ -17,7 +17,6 @@ mod writer;
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures::FutureExt;
 
@@ -27,14 +26,10 @@ use super::Options;
 use super::error::Error;
 use super::events::{Event, Publisher};
 use super::member::registration::Registrar;
-use crate::client::session::Condition;
 use crate::client::{self, ErrorKind};
 use crate::leader_latch::{self, LeaderLatch, Leadership};
-use crate::util::backoff::Backoff;
+use crate::util::backoff::{AFTER_REFUSAL, Backoff};
 use crate::util::panic::panic_text;
-
-/// Delays after a server has refused a request of the leader. Each is twice the previous one, up to the second value.
-const RETRY_DELAYS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
 
 pub(super) struct Leader {
     pub(super) registrar: Registrar,
@@ -77,21 +72,19 @@ impl Leader {
         }
     }
 
-    /// Leads, whatever fails, until the leadership ends and drops this future. Every term begins with a take-over: from
-    /// then on, servers refuse what an earlier term sent and got no answer for.
+    /// Leads until the leadership ends and drops this future, even if requests fail. Every term begins with a
+    /// take-over: from then on, servers refuse what an earlier term sent and got no answer for.
     async fn lead(&self, leadership: &Leadership) {
         let fence = leadership.fence();
         let session = Arc::clone(&fence.session);
-        let mut conditions = session.conditions();
-        let mut delays = Backoff::new(RETRY_DELAYS);
+        let mut delays = Backoff::new(AFTER_REFUSAL);
         loop {
             let Ok(connection) = session.connected().await else { return };
             let began = self.registrar.core.clock.now();
-            let connected = Condition::Connected(connection);
             let Err(end) = tokio::select! {
                 biased;
                 // The watches of the old connection are gone.
-                _ = conditions.wait_for(|condition| *condition != connected) => continue,
+                () = session.disconnected(connection) => continue,
                 ended = Term::run(self, &session, fence.check()) => ended,
             };
             match end {
@@ -105,7 +98,7 @@ impl Leader {
                     return leadership.lost().await;
                 }
                 End::Superseded => {}
-                End::Failed(error) if error.is_passing() => session.loss_known(connection).await,
+                End::Failed(error) if error.is_transient() => session.wait_for_disconnect(connection).await,
                 End::Failed(error) => {
                     let doing = "divide the throughput in";
                     self.report_failure(client::Error::from_engine(doing, &self.registrar.paths.base, error));

@@ -32,7 +32,7 @@ const UNDECIDED: Duration = Duration::from_secs(5);
 /// The options of a member that go into its record.
 #[derive(Debug, Clone)]
 pub(super) struct MemberOptions {
-    /// The random id, also that of its latch.
+    /// The random id, which its latch has too.
     pub(super) id: String,
     /// The id that its user has given it.
     pub(super) label: Option<String>,
@@ -169,9 +169,7 @@ impl Member {
             if let Err(error) = self.sweep(&session, &mut leftovers).await {
                 self.refused(error);
                 let delay = self.registrar.core.next_delay(&mut self.delays, began);
-                let mut conditions = session.conditions();
-                let over = conditions.wait_for(|condition| matches!(condition, Condition::Ended(_)));
-                let _: Result<Result<_, _>, _> = tokio::time::timeout(delay, over).await;
+                let _: Result<(), _> = tokio::time::timeout(delay, session.ended()).await;
             }
         }
     }
@@ -188,7 +186,7 @@ impl Member {
         Record { label, weight, min, max, ..Record::new(&id, self.channel.latest().throughput()) }
     }
 
-    /// Follows the node until it has to leave or register again.
+    /// Follows the node until the member has to leave or register again.
     async fn follow(&mut self, registered: &mut Registered) -> End {
         let session = Arc::clone(&registered.session);
         let mut conditions = session.conditions();
@@ -208,7 +206,7 @@ impl Member {
                 Condition::Suspended if self.channel.latest().is_current() => {}
                 Condition::Suspended => self.channel.suspend(),
                 Condition::Connected(connection) if view.failed_on == Some(connection) => {
-                    session.loss_known(connection).await;
+                    session.wait_for_disconnect(connection).await;
                     view.failed_on = None;
                     continue;
                 }
@@ -220,7 +218,7 @@ impl Member {
                     };
                     match read {
                         Ok(()) => {}
-                        Err(End::Refused(error)) if error.is_passing() => {
+                        Err(End::Refused(error)) if error.is_transient() => {
                             view.failed_on = Some(connection);
                             continue;
                         }
@@ -238,8 +236,8 @@ impl Member {
                 self.registrar.acknowledge(registered, followed).await
             };
             // If the lease lapsed unnoticed while the process was stopped, or the share is not proven, waits until the
-            // lease is extended. Other extensions do not count: an acknowledgement causes one itself, which would drop
-            // the answer.
+            // lease is extended. Other extensions do not count: an acknowledgement itself causes one, and waking then
+            // would drop its answer.
             let renewed = async {
                 let mut extended = extended;
                 loop {
@@ -269,7 +267,7 @@ impl Member {
                 }
                 outcome = acknowledged, if owed => match outcome {
                     Ok(()) => {}
-                    Err(error) if error.is_passing() => {
+                    Err(error) if error.is_transient() => {
                         if let Condition::Connected(connection) = condition {
                             view.failed_on = Some(connection);
                         }
@@ -344,7 +342,7 @@ impl Member {
         }
     }
 
-    /// Ends a registration. Returns as soon as no listener applies a share of it.
+    /// Ends a registration. Waits until no listener applies a share of it, unless the session is over.
     async fn give_up(&mut self, session: &Arc<Session>, end: End) {
         match end {
             End::SessionOver => return,
@@ -356,7 +354,6 @@ impl Member {
             End::Leaving | End::NodeInvalid => {}
         }
         let mut stop = self.stop.clone();
-        let mut conditions = session.conditions();
         let given_up = async {
             let _ = stop.wait_for(|stop| *stop).await;
             // The same limit as when it leaves.
@@ -366,7 +363,7 @@ impl Member {
             biased;
             () = self.channel.applied() => {}
             () = given_up => {}
-            _ = conditions.wait_for(|condition| matches!(condition, Condition::Ended(_))) => {}
+            () = session.ended() => {}
         }
     }
 

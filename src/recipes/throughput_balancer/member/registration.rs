@@ -61,15 +61,15 @@ impl Registrar {
             intent: None,
         };
         loop {
-            registered.name = match session.retry_while_passing(|| self.draw_name(session)).await {
+            registered.name = match session.retry_while_transient(|| self.draw_name(session)).await {
                 Ok(name) => name,
                 Err(error) => return Err(self.failed(error, None)),
             };
-            match session.retry_while_passing(|| self.create(&registered)).await {
+            match session.retry_while_transient(|| self.create(&registered)).await {
                 Ok(true) => return Ok(registered),
                 // A node of that name exists, or one of ours was deleted by hand: delete what is left of ours and draw
                 // another name.
-                Ok(false) => match session.retry_while_passing(|| self.delete_owned(session, &registered)).await {
+                Ok(false) => match session.retry_while_transient(|| self.delete_owned(session, &registered)).await {
                     Ok(()) => {}
                     Err(error) => return Err(self.failed(error, Some(registered))),
                 },
@@ -147,7 +147,7 @@ impl Registrar {
             let new = self.create_op(self.paths.ack(&of.name, next), Vec::new());
             match of.session.multi(vec![old, new]).await? {
                 Multi::Committed(_) => {}
-                // An earlier request has moved it, or the old node was deleted by hand.
+                // An earlier request has moved the node, or it was deleted by hand.
                 Multi::Refused { index: 0, error: engine::Error::NoNode } => self.create_ack(of, next).await?,
                 Multi::Refused { error, .. } => return Err(error),
             }
@@ -160,13 +160,13 @@ impl Registrar {
 
     /// Deletes both nodes. Returns when they are gone or the session is over.
     pub(super) async fn remove(&self, session: &Arc<Session>, of: &Registered) -> Result<(), Error> {
-        match session.retry_while_passing(|| self.delete(session, of)).await {
+        match session.retry_while_transient(|| self.delete(session, of)).await {
             Ok(()) | Err(engine::Error::SessionEnded) => Ok(()),
             Err(error) => Err(Error::from_engine("delete the nodes of a member in", &self.paths.base, error)),
         }
     }
 
-    /// Deletes all nodes in one transaction if they are unchanged since the last read, as usual; otherwise one by one.
+    /// Deletes all nodes in one transaction if they are unchanged since the last read; otherwise one by one.
     async fn delete(&self, session: &Arc<Session>, of: &Registered) -> Result<(), engine::Error> {
         let member = self.paths.member(&of.name);
         let acks = [Some(of.acked), of.intent].into_iter().flatten().map(|decision| self.paths.ack(&of.name, decision));

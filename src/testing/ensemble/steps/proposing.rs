@@ -6,7 +6,7 @@ use crate::testing::ensemble::Millis;
 use crate::testing::ensemble::identity::Identity;
 use crate::testing::ensemble::leader::{Proposal, Verdict};
 use crate::testing::ensemble::link::{Ask, Step};
-use crate::testing::ensemble::log::Happening;
+use crate::testing::ensemble::log::RecordKind;
 use crate::testing::ensemble::rules::Author;
 use crate::testing::ensemble::txn::{Change, Txn};
 use crate::testing::ensemble::world::{Event, World};
@@ -17,7 +17,7 @@ impl World {
     }
 
     pub(crate) fn decide(&mut self, by: Author<'_>, ask: Ask) -> (Txn, Verdict) {
-        // A refused request takes a number as well.
+        // A refused request uses a transaction number as well.
         let zxid = self.leader.zxid + 1;
         let (changes, verdict) = match ask {
             Ask::Write(op) => match self.leader.prepare(&[op], by, zxid) {
@@ -34,7 +34,7 @@ impl World {
             },
             _ => {
                 let changes = self.leader.end_session(by.session, zxid);
-                self.log.note(self.now, by.session, Happening::SessionClosed);
+                self.log.note(self.now, by.session, RecordKind::SessionClosed);
                 return (self.txn(changes, Some(by.session)), Verdict::Ended);
             }
         };
@@ -48,7 +48,7 @@ impl World {
         self.schedule(at, Event::Commit(self.incarnation));
     }
 
-    /// The oldest proposal is committed; every replica will hear of it, each after its own lag.
+    /// Commits the oldest proposal. Every replica receives it after its own lag.
     pub(crate) fn commit(&mut self, incarnation: u32) {
         if incarnation != self.incarnation {
             return;
@@ -104,7 +104,7 @@ impl World {
         Ok(path.unwrap_or_default())
     }
 
-    /// Proposes, and commits it together with everything before it.
+    /// Proposes changes, and commits them together with everything proposed before.
     pub(crate) fn propose_now(&mut self, changes: Vec<Change>) {
         let txn = self.txn(changes, None);
         self.leader.propose(txn, None);

@@ -1,23 +1,23 @@
-//! The sessions at the leader: how they begin, come back, are kept alive and end.
+//! The sessions at the leader: how they are opened, resumed, kept alive and ended.
 
 use crate::testing::ensemble::leader::ServerSession;
 use crate::testing::ensemble::link::Validated;
-use crate::testing::ensemble::log::Happening;
+use crate::testing::ensemble::log::RecordKind;
 use crate::testing::ensemble::world::{Event, World};
 use crate::testing::ensemble::{ConnId, Millis};
 
-/// Session ids look like those of a real server: its number and a time in front.
+/// Session ids look like those of a real server: the number of the server is in the top byte.
 const FIRST_SESSION: i64 = 0x0100_0000_0000_0000;
 
 impl World {
-    /// A sign of life, by a connection that was granted this timeout.
+    /// Extends a session that was heard from on a connection with this timeout.
     pub(crate) fn touch(&mut self, session: i64, timeout: Millis) {
         if let Some(look) = self.leader.touch(session, timeout, self.now) {
             self.schedule(look, Event::Expiry(session));
         }
     }
 
-    /// A new leader counts the time of every session from now on.
+    /// Restarts the time of every session, as a new leader does.
     pub(crate) fn start_timers(&mut self) {
         for (at, session) in self.leader.start_timers(self.now) {
             self.schedule(at, Event::Expiry(session));
@@ -33,11 +33,11 @@ impl World {
             .sessions
             .insert(session, ServerSession { first_timeout: timeout, timeout, expires, look: expires, group, conn });
         self.schedule(expires, Event::Expiry(session));
-        self.log.note(self.now, session, Happening::SessionOpened);
+        self.log.note(self.now, session, RecordKind::SessionOpened);
         session
     }
 
-    /// A session comes back on a connection that grants it this timeout. The server of the old one is not told.
+    /// Resumes a session on a connection that grants it this timeout. The server of the old connection is not notified.
     pub(crate) fn validate(&mut self, conn: ConnId, ticket: u64, session: i64, timeout: Millis) {
         self.touch(session, timeout);
         let known = self.leader.sessions.get_mut(&session);
@@ -61,14 +61,14 @@ impl World {
         }
     }
 
-    /// Ends a session as the leader: it expired, or an administrator ended it. Returns whether there was one.
+    /// Ends a session at the leader, because it expired or an administrator ended it. Returns whether there was one.
     pub(crate) fn expire(&mut self, session: i64) -> bool {
         if !self.leader.sessions.contains_key(&session) {
             return false;
         }
         let zxid = self.leader.zxid + 1;
         let changes = self.leader.end_session(session, zxid);
-        self.log.note(self.now, session, Happening::SessionExpired);
+        self.log.note(self.now, session, RecordKind::SessionExpired);
         let txn = self.txn(changes, Some(session));
         self.leader.propose(txn, None);
         self.commit_soon();
@@ -81,7 +81,7 @@ impl World {
             return;
         };
         if !running {
-            // Time for sessions starts again when the servers do.
+            // The time of sessions restarts when the servers start.
         } else if known.expires > now {
             known.look = known.expires;
             let look = known.look;
@@ -91,13 +91,13 @@ impl World {
         }
     }
 
-    /// The leader's ping, every half tick.
+    /// Handles the leader's ping, every half tick.
     pub(crate) fn report(&mut self, index: usize) {
         self.schedule(self.now + self.options.half_tick(), Event::Report(index));
         self.answer_ping(index);
     }
 
-    /// A replica answers the leader's ping with the sessions that it has heard of since the last one.
+    /// Answers the leader's ping with the sessions that a replica has heard from since the last one.
     pub(crate) fn answer_ping(&mut self, index: usize) {
         let Some(replica) = self.replicas.get_mut(index) else {
             return;

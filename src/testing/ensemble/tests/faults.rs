@@ -99,7 +99,7 @@ async fn a_lost_reply_is_applied_or_not_as_asked() {
     }
     assert_eq!(ensemble.lost_replies(), 2);
     ensemble.lose_next_reply(Who::Session(session.id() + 1), None, Loss::Applied);
-    assert!(session.exists("/").await.is_ok(), "somebody else is meant");
+    assert!(session.exists("/").await.is_ok(), "the lever is for another session");
 }
 
 #[tokio::test(start_paused = true)]
@@ -161,7 +161,7 @@ async fn a_restart_keeps_or_loses_the_data() {
     assert_eq!(ensemble.paths(), [""; 0]);
     loses(&mut opened).await;
     tokio::time::sleep(T * 2).await;
-    assert_eq!(opened.events.next().now_or_never(), None, "a server that knows less turns it away, again and again");
+    assert_eq!(opened.events.next().now_or_never(), None, "a server that knows less keeps turning it away");
     let closed = opened.session.close();
     assert_eq!(next(&mut opened).await, SessionEvent::Closed);
     closed.await;
@@ -258,12 +258,12 @@ async fn watches_are_counted_and_removed_when_dropped() {
     drop(session.exists("/"));
     session.exists("/").await.unwrap();
     session.exists("/").await.unwrap();
-    assert_eq!(ensemble.watches(None), 0, "nobody took the reply");
+    assert_eq!(ensemble.watches(None), 0, "the reply was dropped");
     let (_, watch) = session.watch_exists("/c").await.unwrap();
     let refused = session.watch_data("/c");
     drop(watch);
     assert!(refused.await.is_err());
     session.sync("/").await.unwrap();
-    assert_eq!(ensemble.watches(None), 0, "the request after it armed none");
+    assert_eq!(ensemble.watches(None), 0, "the refused request armed none");
     assert_eq!(ensemble.count(None, Operation::Exists), 9);
 }

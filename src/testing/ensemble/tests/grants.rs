@@ -7,7 +7,7 @@ use crate::engine::{Opened, SessionEvent};
 use crate::testing::ensemble::{MemoryEnsemble, Options, Who};
 use crate::util::znode::CreateMode;
 
-/// The next connection of the client is granted so much.
+/// Reconnects the client, whose new connection is granted this session timeout.
 async fn reconnect(ensemble: &MemoryEnsemble, opened: &mut Opened, granted: Duration) {
     ensemble.grant(None, &(granted..=granted));
     ensemble.disconnect(Who::All);
@@ -17,7 +17,7 @@ async fn reconnect(ensemble: &MemoryEnsemble, opened: &mut Opened, granted: Dura
     assert_eq!(ensemble.sessions()[0].timeout, granted);
 }
 
-/// A session with a node of its own; how long that stands when nothing is heard of the client any more.
+/// Creates an ephemeral node and silences the client. Returns how long the node exists after that.
 async fn lives_for(ensemble: &MemoryEnsemble, opened: &Opened) -> Duration {
     let node = create(&opened.session, "/mine-", CreateMode::EphemeralSequential).await;
     ensemble.black_hole(Some(1), true);
@@ -29,9 +29,9 @@ async fn a_smaller_grant_brings_the_end_forward() {
     for ensemble in [start(Options::default()), three(1, 100)] {
         let mut opened = open(&ensemble, 1).await;
         reconnect(&ensemble, &mut opened, T / 2).await;
-        // The server of the old connection may report it once more, with what that one was granted.
+        // The server of the old connection may report the session once more, with the old timeout.
         tokio::time::sleep(T / 5).await;
-        // Where several servers are, a sign of life is reported up to a second later.
+        // With several servers, a sign of life is reported up to a second late.
         within(lives_for(&ensemble, &opened).await, 0.4, 0.61);
     }
 }
@@ -56,7 +56,7 @@ async fn a_greater_grant_counts_as_well_and_each_connection_asks_for_what_was_wa
     ensemble.disconnect(Who::All);
     loses(&mut opened).await;
     assert_eq!(next(&mut opened).await, SessionEvent::Connected);
-    assert_eq!(opened.session.timeout(), T, "what the holder wanted");
+    assert_eq!(opened.session.timeout(), T, "what the client asked for");
     reconnect(&ensemble, &mut opened, T * 3).await;
     within(lives_for(&ensemble, &opened).await, 2.99, 3.01);
 }

@@ -8,7 +8,7 @@ use crate::testing::ensemble::{MemoryEnsemble, Who};
 use crate::util::znode::CreateMode;
 use std::sync::Arc;
 
-/// Two sessions on different servers.
+/// Opens two sessions on different servers.
 async fn apart(ensemble: &MemoryEnsemble) -> (Arc<Session>, Opened) {
     let writer = session(ensemble, 1).await;
     loop {
@@ -21,7 +21,7 @@ async fn apart(ensemble: &MemoryEnsemble) -> (Arc<Session>, Opened) {
     }
 }
 
-/// Whether a read right after another session's write misses it.
+/// Returns whether a read right after another session's write misses it.
 async fn is_stale(reader: &Arc<Session>, writer: &Arc<Session>, path: &str) -> bool {
     create(writer, path, CreateMode::Persistent).await;
     reader.exists(path).await.unwrap().is_none()
@@ -38,7 +38,7 @@ async fn reads_are_stale_without_a_sync_and_fresh_with_one() {
         let (synced, found) = (reader.sync("/"), reader.exists(&path));
         synced.await.unwrap();
         assert!(found.await.unwrap().is_some(), "round {round}");
-        assert!(writer.exists(&path).await.unwrap().is_some(), "an own write is seen");
+        assert!(writer.exists(&path).await.unwrap().is_some(), "the writer sees its own write");
     }
     assert!(stale > 10, "{stale} of 50 reads were stale");
 }
@@ -83,7 +83,7 @@ async fn a_server_cut_off_serves_the_past_and_then_nobody() {
     loses(&mut reader).await;
     assert_eq!(unanswered.await, Err(crate::engine::Error::ConnectionLoss));
     assert_eq!(next(&mut reader).await, SessionEvent::Connected);
-    assert_eq!(watch.await, Event::NodeDataChanged, "what was missed is told after the reconnect");
+    assert_eq!(watch.await, Event::NodeDataChanged, "the missed event is sent after the reconnect");
     assert_ne!(ensemble.sessions()[1].server, Some(server));
     assert_eq!(reader.session.get_data("/n").await.unwrap().1.version, 1);
     ensemble.rejoin(server);
@@ -106,7 +106,7 @@ async fn a_deposed_leader_answers_syncs_and_is_wrong() {
     if ensemble.sessions()[0].server != Some(server) {
         loses(&mut writer.1).await;
     }
-    // It takes sessions up again: the writer may come back to it, and then it cannot write.
+    // The deposed leader resumes sessions: the writer may reconnect to it, and then cannot write.
     while ensemble.sessions()[0].server == Some(server) || !ensemble.sessions()[0].connected {
         ensemble.disconnect(Who::Group(1));
         tokio::time::sleep(Duration::from_millis(100)).await;
@@ -118,7 +118,7 @@ async fn a_deposed_leader_answers_syncs_and_is_wrong() {
     let void = reader.session.set_data("/n", b"", None);
     ensemble.rejoin(server);
     loses(&mut reader).await;
-    assert!(void.await.is_err(), "what only it has heard is void");
+    assert!(void.await.is_err(), "what only the deposed leader received is discarded");
     assert_eq!(next(&mut reader).await, SessionEvent::Connected);
     reader.session.sync("/").await.unwrap();
     assert_eq!(reader.session.get_data("/n").await.unwrap().1.version, 0);
@@ -138,5 +138,5 @@ async fn a_new_leader_counts_from_its_start_with_the_first_timeout_and_hears_not
     ensemble.depose(ensemble.sessions()[0].server.unwrap(), T * 10);
     let expired = takes(|| ensemble.stat("/mine").is_none()).await;
     within(expired, 0.99, 1.01);
-    assert_eq!(opened.session.sync("/").await, Ok(()), "the deposed one still answers");
+    assert_eq!(opened.session.sync("/").await, Ok(()), "the deposed leader still answers");
 }

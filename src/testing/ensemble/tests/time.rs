@@ -79,7 +79,7 @@ async fn a_client_that_comes_back_late_is_told_at_once() {
 
 #[tokio::test(start_paused = true)]
 async fn what_a_follower_did_not_report_does_not_count() {
-    // The follower hears the client up to the cut, the leader only until the last report.
+    // The follower hears from the client up to the cut; the leader knows only what the last report said.
     let mut earliest = T * 2;
     for seed in 0..20 {
         let ensemble = three(seed, 0);
@@ -91,11 +91,11 @@ async fn what_a_follower_did_not_report_does_not_count() {
         ensemble.refuse(Some(1), true);
         ensemble.cut_off(server, Duration::from_secs(1));
         let expired = takes(|| ensemble.stat("/mine").is_none()).await;
-        // A report comes every second, and tells only of clients heard since the last one; an idle one pings every two.
+        // A report is sent every second, about clients heard from since the last one; an idle client pings every 2 s.
         assert!(expired <= T && expired >= T - Duration::from_millis(3_010), "{expired:?}");
         earliest = earliest.min(expired);
     }
-    assert!(earliest < T - Duration::from_millis(300), "{earliest:?}: reports are seen to come late");
+    assert!(earliest < T - Duration::from_millis(300), "{earliest:?}: no late report made a session expire early");
 }
 
 #[tokio::test(start_paused = true)]
@@ -141,7 +141,7 @@ async fn the_driver_ends_with_the_last_user() {
     });
     let session = session(&ensemble, 1).await;
     drop(ensemble);
-    assert_eq!(session.exists("/a").await, Ok(None), "a session keeps it");
+    assert_eq!(session.exists("/a").await, Ok(None), "a session keeps the driver running");
     drop(session);
     assert!(tokio::time::timeout(T, has_ended).await.is_ok());
 }

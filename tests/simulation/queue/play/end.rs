@@ -1,4 +1,4 @@
-//! The end of a seed: everything is taken, and each item has been accounted for.
+//! The end of a seed: everything is taken, and each item is accounted for.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,21 +13,21 @@ use super::super::ledger::Put;
 use super::{CLAIMS, DEAD, NEW_ITEMS, PATH, PRODUCERS, Play, texts};
 
 impl Play {
-    /// Takes whatever is there, until the queue is empty, no item is held, and no task is at work any more.
+    /// Takes whatever is there, until the queue is empty, no item is held, and no task is running any more.
     pub(super) async fn drain(&mut self) -> Result<(), String> {
         let mut client = self.world.a_client();
         if self.world.dialect != Dialect::ZooKeeper {
-            // One that has not seen the faults, and believes nothing wrong of the servers.
+            // A new client has not seen the faults, and believes nothing wrong about the servers.
             assert!(self.world.connect().await, "everything is healed");
             client = self.world.clients.len() - 1;
         }
         let consumer = self.queue(client).consumer();
         if self.world.random.bool() {
-            // It has looked at the queue, and is without a connection while the others come to their end.
+            // It has read the queue, and is disconnected while the others finish.
             if let Ok(taken) = tokio::time::timeout(Duration::from_millis(50), consumer.take()).await {
                 self.settle_at_last(taken).await?;
             }
-            // On Keeper that would be the end of its session.
+            // On Keeper that would end its session.
             if self.world.dialect == Dialect::ZooKeeper {
                 self.world.server.disconnect(&self.world.clients[client]);
             }
@@ -56,15 +56,15 @@ impl Play {
             }
             quiet_since = Instant::now();
             if progress.elapsed() > patience {
-                return Err(format!("long after healing {at_work} are at work, and there are {left:?}"));
+                return Err(format!("long after healing {at_work} tasks are running, and {left:?} are left"));
             }
         }
     }
 
-    /// The queue is empty. After a restart items have the names of those that the picky consumer left to others, and it
-    /// is the only one there.
+    /// Restarts the empty queue. New items have the names of those that the picky consumer left to others, and it must
+    /// take them, as it is the only consumer.
     pub(super) async fn take_from_a_new_queue(&mut self) -> Result<(), String> {
-        // On Keeper it may believe something wrong of the servers.
+        // On Keeper it may believe something wrong about the servers.
         let picky = self.picky.take().filter(|_| self.world.dialect == Dialect::ZooKeeper);
         let Some(picky) = picky else { return Ok(()) };
         self.restart();
@@ -73,7 +73,7 @@ impl Play {
         for number in 0..NEW_ITEMS {
             let item = format!("{}:{number}", self.came);
             self.ledger.begins(&item);
-            producer.put(&item).await.map_err(|error| format!("healed, nothing can be put: {error}"))?;
+            producer.put(&item).await.map_err(|error| format!("after healing nothing can be put: {error}"))?;
             self.ledger.put(&item, Put::Done);
             let taken = tokio::time::timeout(self.patience(), picky.consumer.take()).await;
             self.settle_at_last(taken.map_err(|_| format!("long after healing {item} is not taken"))?).await?;
@@ -83,14 +83,14 @@ impl Play {
         Ok(())
     }
 
-    /// One after the other, over slow connections: there is no time limit, but there must be progress.
+    /// Returns the longest time without progress. The total has no limit, as connections may be slow.
     fn patience(&self) -> Duration {
         self.world.timeout * 4 + Duration::from_secs(60)
     }
 
-    /// All is healed: whatever is taken now can be acked.
+    /// Acks an item: after healing, whatever is taken can be acked.
     async fn settle_at_last(&self, taken: Result<Delivery<String>, Error>) -> Result<(), String> {
-        let delivery = Arc::new(taken.map_err(|error| format!("healed, nothing can be taken: {error}"))?);
+        let delivery = Arc::new(taken.map_err(|error| format!("after healing nothing can be taken: {error}"))?);
         self.ledger.taken(u64::MAX, &delivery);
         let (place, items) = (self.ledger.place(&delivery), delivery.items().to_vec());
         let delivery = Arc::into_inner(delivery).ok_or("held")?;
@@ -98,14 +98,14 @@ impl Play {
         match delivery.ack().await {
             Ok(_) => self.ledger.acked(&place, &items),
             Err(Error::Lost { .. }) if self.ledger.is_excused() => {}
-            // The session is lost to what the client finds out about the servers.
+            // The client loses its session when it finds out which operations the servers lack.
             Err(error) if self.world.dialect != Dialect::ZooKeeper && may_be_lost(&error) => {}
-            Err(error) => return Err(format!("healed, {items:?} cannot be acked: {error}")),
+            Err(error) => return Err(format!("after healing {items:?} cannot be acked: {error}")),
         }
         Ok(())
     }
 
-    /// The outcome of all items.
+    /// Checks the outcome of all items.
     pub(super) fn sum(&self) -> Result<(), String> {
         let mut dead = Vec::new();
         for name in self.world.server.children(DEAD) {
@@ -119,7 +119,7 @@ impl Play {
         self.ledger.sum(&dead, self.claims_deleted)
     }
 
-    /// Nodes that stay by design are removed; the others must be gone.
+    /// Deletes the nodes that stay by design; all others must be gone.
     pub(super) fn clean_up(&self) {
         let server = &self.world.server;
         for name in server.children(DEAD) {

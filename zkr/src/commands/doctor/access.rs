@@ -1,4 +1,4 @@
-//! Who may enter a line, and not see it.
+//! Who may enter a line, but not see it.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -17,7 +17,7 @@ const AT_ONCE: usize = 64;
 /// The ACLs of nodes, by their paths.
 type Acls = HashMap<String, Vec<Acl>>;
 
-/// A directory that members of a line create nodes in, and those of the nodes that each of them has to read.
+/// A directory in which members of a line create nodes, and the nodes among them that each member has to read.
 #[derive(Debug)]
 struct Shared<'a> {
     directory: &'a str,
@@ -25,7 +25,7 @@ struct Shared<'a> {
 }
 
 impl Finding {
-    /// Compares the ACLs in lines: who may enter one has to see the others, and be able to leave.
+    /// Compares the ACLs in lines: those who may enter a line have to see the others in it, and be able to leave.
     pub async fn access(client: &Client, tree: &Tree) -> Result<Vec<Finding>, Error> {
         let shared: Vec<Shared<'_>> = tree.nodes.iter().flat_map(|node| &node.recipes).flat_map(Shared::of).collect();
         let paths = shared.iter().flat_map(|shared| shared.nodes.iter().copied().chain([shared.directory]));
@@ -34,7 +34,7 @@ impl Finding {
     }
 }
 
-/// Returns the ACL of each of these nodes, but of none that may not be read, as that is told already, or that is gone.
+/// Returns the ACLs of these nodes, except those that are gone or may not be read, which is reported already.
 async fn read(client: &Client, paths: Vec<String>) -> Result<Acls, Error> {
     let reads = paths.into_iter().map(|path| {
         let client = client.clone();
@@ -75,11 +75,11 @@ impl<'a> Shared<'a> {
         let Some(acl) = acls.get(self.directory) else { return Vec::new() };
         let members = Members::of(acl);
         let blind = members.without(Permissions::READ, acl).map(|who| {
-            format!("{who} may create nodes in it, and not list it (READ): such a member does not see the line")
+            format!("{who} may create nodes in it, but not list it (READ): such a member does not see the line")
         });
         let stuck = members.without(Permissions::DELETE, acl).map(|who| {
             format!(
-                "{who} may create nodes in it, and not delete them (DELETE): what such a member has held blocks others \
+                "{who} may create nodes in it, but not delete them (DELETE): what such a member has held blocks others \
                  until its session ends"
             )
         });
@@ -89,7 +89,7 @@ impl<'a> Shared<'a> {
 
     fn finding(&self, what: String, look_at: &str) -> Finding {
         let next = format!(
-            "give READ, CREATE and DELETE in it, and READ on the nodes of the line, to all members, and CREATE to no \
+            "give all members READ, CREATE and DELETE on it, and READ on the nodes of the line, and give CREATE to no \
              others (zkCli.sh: getAcl {})",
             argument(look_at)
         );
@@ -109,7 +109,7 @@ impl<'a> Shared<'a> {
             let first = *nodes.first()?;
             let (some, name) = (count(nodes.len(), "node", "nodes"), first.rsplit('/').next()?);
             let what = format!(
-                "{who} may enter the line, and not read {some} of it (READ), such as {name}: a member that has to wait \
+                "{who} may enter the line, but not read {some} of it (READ), such as {name}: a member that has to wait \
                  for one fails"
             );
             Some((what, first))
@@ -136,7 +136,7 @@ mod tests {
         members.iter().map(|who| entry(Permissions::ALL, who)).collect()
     }
 
-    /// What is told of a line with these ACLs: that of the directory, and those of its first nodes. Others are gone.
+    /// Returns the findings on a line with these ACLs of the directory and of its first nodes. The others are gone.
     fn told(directory: Vec<Acl>, nodes: &[Vec<Acl>]) -> Vec<String> {
         let shared = Shared { directory: "/l", nodes: PATHS.to_vec() };
         let nodes = PATHS.iter().zip(nodes).map(|(path, acl)| ((*path).to_owned(), acl.clone()));
@@ -150,10 +150,10 @@ mod tests {
         let two = all(&["digest:a:1", "digest:b:2"]);
         assert_eq!(told(anyone.clone(), &[anyone.clone(), anyone.clone()]), [""; 0]);
         assert_eq!(told(two.clone(), &[two.clone(), anyone.clone()]), [""; 0]);
-        // Who may only look is no member.
+        // An identity that may only read is not a member.
         let with_operator = [two.clone(), vec![entry(Permissions::READ, "digest:operator:3")]].concat();
         assert_eq!(told(with_operator, std::slice::from_ref(&two)), [""; 0]);
-        // What is of another scheme is another identity, though it looks alike.
+        // The same name in another scheme is another identity.
         assert_eq!(told(all(&["sasl:web:1"]), &[all(&["sasl:web:x"]), all(&["digest:web:1"])]).len(), 1);
         // The servers hide hashes from those who may not change the ACL.
         assert_eq!(told(two, &[all(&["digest:a:x", "digest:b:x"])]), [""; 0]);
@@ -171,10 +171,10 @@ mod tests {
         let fails = "a member that has to wait for one fails";
         let expected = [
             format!(
-                "/l digest:a may enter the line, and not read 1 node of it (READ), such as lock-0000000002: {fails}"
+                "/l digest:a may enter the line, but not read 1 node of it (READ), such as lock-0000000002: {fails}"
             ),
             format!(
-                "/l digest:b may enter the line, and not read 2 nodes of it (READ), such as lock-0000000000: {fails}"
+                "/l digest:b may enter the line, but not read 2 nodes of it (READ), such as lock-0000000000: {fails}"
             ),
         ];
         assert_eq!(found, expected);
@@ -206,7 +206,7 @@ mod tests {
         let client = server.client().await.expect("a client");
         let rights = Permissions::READ | Permissions::CREATE;
         let stays = vec![Acl::new(rights, "world", "anyone")];
-        let guarded = Client::builder_for(&server).acls(stays).connect().await.expect("a client");
+        let guarded = Client::builder_for_testing(&server).acls(stays).connect().await.expect("a client");
         let directories =
             ["/lock", "/semaphore", "/semaphore/locks", "/semaphore/leases", "/balancer", "/balancer/leader"];
         for directory in directories {
@@ -241,12 +241,12 @@ mod tests {
         ];
         let found = told(directory.clone(), &[all(&["world:anyone"])]);
         assert_eq!(found.len(), 2, "{found:?}");
-        assert!(found[0].starts_with("/l digest:a may create nodes in it, and not list it"), "{}", found[0]);
-        assert!(found[1].starts_with("/l ip:10.0.0.1 may create nodes in it, and not delete them"), "{}", found[1]);
-        // In several entries it is one member.
+        assert!(found[0].starts_with("/l digest:a may create nodes in it, but not list it"), "{}", found[0]);
+        assert!(found[1].starts_with("/l ip:10.0.0.1 may create nodes in it, but not delete them"), "{}", found[1]);
+        // An identity in several entries is one member.
         let twice = vec![entry(create, "digest:a:1"), entry(create | Permissions::READ, "digest:a:1")];
         assert!(told(twice, &[])[0].starts_with("/l digest:a may create"));
         let rest = entry(Permissions::READ | Permissions::DELETE, "world:anyone");
-        assert_eq!(told([directory, vec![rest]].concat(), &[]), [""; 0], "what anyone may, each may");
+        assert_eq!(told([directory, vec![rest]].concat(), &[]), [""; 0], "what anyone may do, each may do");
     }
 }

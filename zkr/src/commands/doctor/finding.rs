@@ -10,14 +10,14 @@ use zookeeper_recipes::inspect::{Deadlock, Line, Owner, Place, Role};
 use super::problem::Problem;
 use crate::output::shown;
 
-/// At this many numbers left, a directory is told: at a hundred nodes a second they last for two days.
+/// A directory with fewer numbers left is reported: at a hundred nodes a second they last for two days.
 const FEW_NUMBERS: u32 = 1 << 24;
 
 /// How bad it is. Errors come first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// Something is blocked, or not in order any more.
+    /// Something is blocked, or no longer in order.
     Error,
     /// It may become an error, or hide one.
     Warning,
@@ -47,7 +47,7 @@ impl Finding {
         Finding { severity: Severity::Warning, path: path.to_owned(), problem, what, next }
     }
 
-    /// Sessions wait for each other.
+    /// Reports sessions that wait for each other.
     pub fn deadlock(circle: &Deadlock, now: SystemTime) -> Finding {
         let path = circle.waits.first().map_or("", |wait| &wait.node);
         let release = circle.waits.iter().map(|wait| &wait.waits_for).find(|node| can_be_asked(node));
@@ -60,34 +60,34 @@ impl Finding {
         Finding::error(Problem::Deadlock, path, what, next)
     }
 
-    /// Something may not be read.
+    /// Reports something that this client may not read.
     pub fn denied(path: &str) -> Finding {
-        let what = "this client may not read it, or not list it: what is there was not examined".to_owned();
+        let what = "this client may not read or list it: what is there was not examined".to_owned();
         let next = format!(
-            "give this client an identity that has READ there (--auth, --sasl); with READ or ADMIN, zkCli.sh tells who \
-             has (getAcl {})",
+            "give this client an identity that has READ there (--auth, --sasl); with READ or ADMIN, zkCli.sh shows who \
+             has it (getAcl {})",
             argument(path)
         );
         Finding::warning(Problem::NotReadable, path, what, next)
     }
 
-    /// The counter of a directory ends soon, or has ended.
+    /// Reports a counter of a directory that ends soon, or has ended.
     pub fn counter(path: &str, left: u32) -> Option<Finding> {
         let next = "delete the directory while no process uses it: in a new one the counter starts at 0";
         match left {
             0 => {
-                let what = "the counter of the directory is exhausted: other libraries do not know the order any more";
+                let what = "the counter of the directory is exhausted: other libraries no longer know the order";
                 Some(Finding::error(Problem::Counter, path, what.to_owned(), next.to_owned()))
             }
             1..FEW_NUMBERS => {
-                let what = format!("{left} numbers are left in the counter of the directory, less than {FEW_NUMBERS}");
+                let what = format!("{left} numbers are left in the counter of the directory, fewer than {FEW_NUMBERS}");
                 Some(Finding::warning(Problem::Counter, path, what, next.to_owned()))
             }
             _ => None,
         }
     }
 
-    /// Nodes in a line that no session owns.
+    /// Reports nodes in a line that no session owns.
     pub fn orphans(line: &Line) -> impl Iterator<Item = Finding> {
         let orphans = line.places.iter().filter(|place| place.owner.as_ref().is_some_and(Owner::is_orphan));
         orphans.map(move |place| {
@@ -103,7 +103,7 @@ impl Finding {
         })
     }
 
-    /// Holders that have been there for long while others wait. Leaders of latches may, and a circle is told already.
+    /// Reports holders that have been there for long while others wait, except leaders of latches and nodes of circles.
     pub fn stuck(line: &Line, circles: &[Deadlock], now: SystemTime, limit: Duration) -> impl Iterator<Item = Finding> {
         let holders = line.holders().filter(|place| {
             place.role != Role::Candidate
@@ -122,7 +122,7 @@ impl Finding {
         let path = &place.path;
         let what = format!("it has been there for {}, and {} behind it: {owner}", rounded(age), wait(waiting));
         let next = match place.role {
-            Role::KazooLock => "if it is no leader of an election, look at what its process does".to_owned(),
+            Role::KazooLock => "unless it leads an election, look at what its process does".to_owned(),
             _ if owner.is_revoked() => "it does not release: look at what its process does, or end it".to_owned(),
             _ => format!(
                 "look at its process, or ask it to release: zkr revoke {}; the leader of a selector may lead for long",
@@ -132,19 +132,19 @@ impl Finding {
         Finding::warning(Problem::LongHeld, path, what, next)
     }
 
-    /// The servers have granted another session timeout.
+    /// Reports that the servers have granted another session timeout.
     pub fn session_timeout(servers: &str, asked: Duration, granted: Option<Duration>) -> Option<Finding> {
         // Servers count milliseconds.
         let granted = granted.filter(|granted| granted.as_millis() != asked.as_millis())?;
         let (asked, granted) = (humantime::format_duration(asked), humantime::format_duration(granted));
         let what = format!("the servers grant a session timeout of {granted}, and {asked} was asked for");
         let next =
-            "set --session-timeout within minSessionTimeout and maxSessionTimeout of the servers, or change these";
+            "set --session-timeout between minSessionTimeout and maxSessionTimeout of the servers, or change those";
         Some(Finding::warning(Problem::SessionTimeout, servers, what, next.to_owned()))
     }
 }
 
-/// Returns a path as a shell takes it.
+/// Returns a path, quoted for a shell if necessary.
 pub(super) fn argument(path: &str) -> Cow<'_, str> {
     // Only a zero byte cannot be quoted, and no path has one.
     shlex::try_quote(path).unwrap_or(Cow::Borrowed(path))
@@ -155,18 +155,18 @@ fn can_be_asked(node: &str) -> bool {
     Role::of(node.rsplit('/').next().unwrap_or(node)) != Some(Role::KazooLock)
 }
 
-/// Returns how many wait behind a place that it excludes.
+/// Returns how many of those whom a place excludes wait behind it.
 fn waiting_behind(line: &Line, place: &Place) -> usize {
     let behind = line.places.iter().skip_while(|other| other.path != place.path).skip(1);
     behind.filter(|other| !other.holds() && place.role.excludes(other.role)).count()
 }
 
-/// Returns how many wait.
+/// Returns the number of those who wait, with the verb.
 pub(super) fn wait(number: usize) -> String {
     format!("{number} {}", if number == 1 { "waits" } else { "wait" })
 }
 
-/// Returns a time as people say it: hours do not have milliseconds.
+/// Returns a time in whole seconds, for people.
 pub(super) fn rounded(time: Duration) -> humantime::FormattedDuration {
     humantime::format_duration(Duration::from_secs(time.as_secs()))
 }
@@ -196,7 +196,7 @@ mod tests {
     fn a_counter_is_told_with_the_threshold_when_few_numbers_are_left() {
         assert_eq!(Finding::counter("/l", FEW_NUMBERS), None);
         let few = Finding::counter("/l", FEW_NUMBERS - 1).expect("few");
-        let what = "16777215 numbers are left in the counter of the directory, less than 16777216";
+        let what = "16777215 numbers are left in the counter of the directory, fewer than 16777216";
         assert_eq!((few.severity, &*few.what), (Severity::Warning, what));
         assert_eq!(Finding::counter("/l", 0).expect("none").severity, Severity::Error);
     }

@@ -1,4 +1,4 @@
-//! Says what is wrong with locks, elections, queues and the servers, and what to do.
+//! Reports what is wrong with locks, elections, queues and the servers, and what to do.
 
 mod access;
 mod finding;
@@ -25,11 +25,11 @@ use crate::output::{Output, count, note};
 /// What is examined.
 #[derive(Args, Debug)]
 pub struct Options {
-    /// Locks, elections, semaphores and queues at this path and below
+    /// Examine the locks, elections, semaphores and queues at this path and below
     #[arg(value_parser = path_or_root)]
     path: String,
-    /// From when on a node that others wait for, or an item that no consumer takes, is worth a look; that a leader
-    /// leads on is not
+    /// The age from which a node that others wait for, or an item that no consumer takes, is reported; the leaders of
+    /// latches are not
     #[arg(long, value_name = "TIME", default_value = "1h", value_parser = time)]
     stuck: Duration,
 }
@@ -60,7 +60,7 @@ pub async fn examine(
     let mut report = match report {
         Ok(report) => report,
         Err(error) => {
-            // What the servers say may be the reason.
+            // The reason may be among the findings about the servers.
             for finding in survey.findings(&expected) {
                 output.print(&finding, &finding).await?;
             }
@@ -74,15 +74,23 @@ pub async fn examine(
         output.print(finding, finding).await?;
     }
     let examined = report.examined();
-    // Of JSON each line is a finding.
+    // In JSON each line is a finding.
     if report.findings.is_empty() && !output.json {
-        output.print(format_args!("no problem found in {examined}"), &()).await?;
+        let path = &options.path;
+        if report.lines + report.queues == 0 {
+            let unused = format_args!(
+                "no problem found; no locks, elections, semaphores or queues are in use at {path} or below"
+            );
+            output.print(unused, &()).await?;
+        } else {
+            output.print(format_args!("no problem found in {examined}"), &()).await?;
+        }
     }
     survey.not_examined().iter().for_each(note);
     let [_, (_, namespace)] = connection.place();
     if !namespace.is_empty() && report.findings.iter().any(|finding| finding.next.contains("zkCli.sh")) {
         note(format_args!(
-            "zkCli.sh does not know the namespace: it takes /{} before the paths",
+            "zkCli.sh does not know the namespace: put /{} before the paths",
             namespace.trim_matches('/')
         ));
     }
@@ -96,12 +104,12 @@ pub async fn examine(
 impl Report {
     async fn read(client: &Client, servers: &str, options: &Options) -> Result<Report, Error> {
         let tree = inspect::tree(client, &options.path).await?;
-        // Confirmed only if there seem to be any: the lines were not read at one moment.
+        // Read again only if there seem to be any, to confirm them: the lines were not read at one moment.
         let circles = match &Deadlock::detect(lines(&tree))[..] {
             [] => Vec::new(),
             _ => inspect::deadlocks(client, &options.path).await?.found,
         };
-        // The servers tell when a node was created. A clock that differs from theirs by minutes does not matter here.
+        // The servers report when a node was created. A clock that differs from theirs by minutes does not matter here.
         let now = SystemTime::now();
         let mut findings: Vec<Finding> = circles.iter().map(|circle| Finding::deadlock(circle, now)).collect();
         findings.extend(tree.denied.iter().map(|path| Finding::denied(path)));
@@ -295,14 +303,14 @@ mod tests {
         let found = findings(&client, "/", Duration::ZERO).await;
         let [unread] = &found[..] else { panic!("one finding: {found:?}") };
         assert_eq!((unread.severity, &*unread.path), (Severity::Warning, "/q"));
-        let what = "of 2 items none is claimed, and queue-0000000000 has been ready for ";
+        let what = "2 items, none claimed; queue-0000000000 has been ready for ";
         assert!(unread.what.starts_with(what), "{unread}");
         server.deny("/q-claims");
         let found = findings(&client, "/", Duration::ZERO).await;
         let [hidden] = &found[..] else { panic!("one finding: {found:?}") };
-        assert_eq!(hidden.path, "/q-claims", "what is claimed cannot be told");
+        assert_eq!(hidden.path, "/q-claims", "it is not known what is claimed");
         server.allow("/q-claims");
-        // A claim tells that there is a consumer, and what is named as an item may be the lock of one.
+        // A claim shows that there is a consumer, and a node that is named like an item may be the lock of one.
         let claim = "/q-claims/queue-0000000001";
         client.create(claim, "", CreateMode::Ephemeral).await.expect("it is created");
         client.create("/locks/queue-0000000001", "", CreateMode::Ephemeral).await.expect("it is created");
@@ -334,13 +342,13 @@ mod tests {
         let client = server.client().await.expect("a client");
         let rights = Permissions::READ | Permissions::CREATE;
         let acls = vec![Acl::new(rights, "world", "anyone")];
-        let guarded = Client::builder_for(&server).acls(acls).connect().await.expect("a client");
+        let guarded = Client::builder_for_testing(&server).acls(acls).connect().await.expect("a client");
         guarded.create("/l", "", CreateMode::Persistent).await.expect("it is created");
         client.create("/l/lock-", "", CreateMode::EphemeralSequential).await.expect("it is created");
         let found = findings(&client, "/", LONG).await;
         let [stays] = &found[..] else { panic!("one finding: {found:?}") };
         assert_eq!((stays.severity, &*stays.path), (Severity::Warning, "/l"));
-        assert!(stays.what.starts_with("anyone may create nodes in it, and not delete them (DELETE)"), "{stays}");
+        assert!(stays.what.starts_with("anyone may create nodes in it, but not delete them (DELETE)"), "{stays}");
         assert!(stays.next.ends_with("(zkCli.sh: getAcl /l)"), "{stays}");
     }
 

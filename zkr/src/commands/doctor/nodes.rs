@@ -1,4 +1,4 @@
-//! What can be wrong with nodes beside lines: leases that stay, and times that lie in the future.
+//! What can be wrong with nodes outside of lines: leases that stay, and times in the future.
 
 use std::time::{Duration, SystemTime};
 
@@ -8,11 +8,11 @@ use super::finding::{Finding, argument, rounded, wait};
 use super::problem::Problem;
 use crate::commands::owners;
 
-/// How far the clocks of the servers may be ahead of that of this machine.
+/// How far the clocks of the servers may be ahead of this machine's clock.
 const AHEAD: Duration = Duration::from_secs(5);
 
 impl Finding {
-    /// Leases that no session owns.
+    /// Reports leases that no session owns.
     pub fn orphaned_leases(semaphore: &Semaphore) -> impl Iterator<Item = Finding> {
         let waiting = semaphore.line.places.len();
         semaphore.orphans().map(move |lease| {
@@ -28,15 +28,15 @@ impl Finding {
         })
     }
 
-    /// A node was created after `now`, as the clock of this machine tells it.
+    /// Reports a node that was created after `now`, by the clock of this machine.
     pub fn clock(servers: &str, tree: &Tree, now: SystemTime) -> Option<Finding> {
         let ahead = newest(tree)?.duration_since(now).ok().filter(|ahead| *ahead > AHEAD)?;
         let what = format!(
-            "a node was created {} after the present time of this machine: ages are shown too short, and the times in \
-             logs of servers and of this machine do not match",
+            "a node was created {} after the current time of this machine: ages are shown too short, and the times in \
+             the logs of the servers and of this machine do not match",
             rounded(ahead)
         );
-        let next = "compare the clocks of this machine and of the servers (date), and whether they are synchronized";
+        let next = "compare the clocks of this machine and of the servers (date), and check their synchronization";
         Some(Finding::warning(Problem::Clock, servers, what, next.to_owned()))
     }
 }
@@ -69,6 +69,6 @@ mod tests {
         assert_eq!((told(created + AHEAD), told(created - AHEAD)), (None, None));
         let late = told(created - Duration::from_millis(17_300)).expect("a finding");
         assert_eq!((late.severity, &*late.path), (Severity::Warning, "zk:2181"));
-        assert!(late.what.starts_with("a node was created 17s after the present time"), "{late}");
+        assert!(late.what.starts_with("a node was created 17s after the current time"), "{late}");
     }
 }

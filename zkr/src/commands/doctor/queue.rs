@@ -9,27 +9,27 @@ use super::problem::Problem;
 use crate::output::count;
 
 impl Finding {
-    /// Items that have been ready for long, while none is claimed.
+    /// Reports items that have been ready for long while none is claimed.
     pub fn unread(path: &str, queue: &Queue, tree: &Tree, now: SystemTime, limit: Duration) -> Option<Finding> {
         let item = queue.oldest.as_ref().filter(|_| queue.claims.is_empty() && may_see_claims(path, tree))?;
-        // What a session owns is the lock of a consumer of Curator, which is named as the item that it is for.
+        // A node that a session owns is the lock of a Curator consumer, which has the name of its item.
         let stat = item.stat.filter(|stat| stat.session_id.is_none())?;
         // A consumer of this library writes to an item when it claims it.
         let since = item.ready_since()?.max(stat.modified());
         let age = now.duration_since(since).ok().filter(|age| *age >= limit)?;
         let (items, name) = (count(queue.depth, "item", "items"), item.name());
         let what = format!(
-            "of {items} none is claimed, and {name} has been ready for {}: there is no consumer, or too few",
+            "{items}, none claimed; {name} has been ready for {}: there is no consumer, or too few",
             rounded(age)
         );
         let next = format!(
-            "start a consumer, or look at the log of one: it may be refused, or wait after failures (claims elsewhere \
-             than in {path}-claims are not seen, such as in a lock path of Curator)"
+            "start a consumer, or look at the log of one: it may lack permissions, or wait after failures (claims \
+             outside {path}-claims are not seen, such as those in a lock path of Curator)"
         );
         Some(Finding::warning(Problem::NoConsumer, path, what, next))
     }
 
-    /// Items that have failed too often: only a person takes them from there.
+    /// Reports items that consumers have given up on: they stay until a person handles them.
     pub fn dead_letters(path: &str, queue: &Queue) -> Option<Finding> {
         let letters = queue.dead_letters.len();
         let items = count(letters, "dead letter: an item", "dead letters: items");
@@ -46,5 +46,8 @@ impl Finding {
 /// Returns whether nothing is hidden where a queue has its claims.
 fn may_see_claims(path: &str, tree: &Tree) -> bool {
     let claims = [format!("{path}-claims"), format!("{}/taken", path.trim_end_matches('/'))];
-    !tree.denied.iter().any(|denied| claims.iter().any(|claims| denied.starts_with(claims.as_str())))
+    let hides = |denied: &str, claims: &str| {
+        denied.strip_prefix(claims).is_some_and(|below| below.is_empty() || below.starts_with('/'))
+    };
+    !tree.denied.iter().any(|denied| claims.iter().any(|claims| hides(denied, claims)))
 }

@@ -1,4 +1,4 @@
-//! What can be wrong with the servers, as they tell it themselves.
+//! What can be wrong with the servers, as they report it themselves.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -10,14 +10,14 @@ use super::finding::Finding;
 use super::problem::Problem;
 use crate::commands::servers::{Answer, Host, Hosts, Times, ask, distinct, mode, watches};
 
-/// More watches than these on one server are told: each takes some of its memory, also while nothing happens.
+/// More watches than this on one server are reported: each takes memory of the server, even while nothing happens.
 const MANY_WATCHES: u64 = 1_000_000;
 
-/// The words that are asked, and what they tell.
+/// The four-letter words to send, and what the answers contain.
 const WORDS: [(&str, &[&str]); 3] =
     [("srvr", &["modes"]), ("conf", &["tick times", "session timeouts"]), ("wchs", &["watches"])];
 
-/// What the options of this client take for granted.
+/// What the options of this client assume.
 #[derive(Debug, Clone)]
 pub struct Expected<'a> {
     /// The servers, as they were given.
@@ -32,16 +32,16 @@ pub struct Expected<'a> {
     pub granted: Option<Duration>,
 }
 
-/// What the servers have said.
+/// What the servers have answered.
 #[derive(Debug, Default)]
 pub struct Survey {
-    /// Each server, and what it has said, or why it does not answer.
+    /// Each server, and what it has answered, or why it does not answer.
     servers: Vec<(Host, Result<Server, String>)>,
     /// Those that were not asked.
     encrypted: Vec<Host>,
 }
 
-/// What one server has said.
+/// What one server has answered.
 #[derive(Debug, Clone, Default)]
 struct Server {
     is_serving: bool,
@@ -85,7 +85,7 @@ impl Survey {
             let (words, topics) = (listed(&words), listed(&topics.concat()));
             parts.push(format!("{topics} (permit {words}: 4lw.commands.whitelist on the servers)"));
         }
-        // This client has a session: it is the words that do not come through.
+        // This client has a session, so only the four-letter words do not get through.
         if let (None, Some((host, Err(why)))) = (self.answered().next(), self.servers.first()) {
             parts.push(format!("the servers themselves ({host}: {why})"));
         }
@@ -103,12 +103,12 @@ impl Survey {
         self.servers.iter().filter_map(|(host, server)| Some((host, server.as_ref().ok()?)))
     }
 
-    /// Returns what the servers say that tell it.
+    /// Returns this value of each server that reports it.
     fn values<T>(&self, value: impl Fn(&Server) -> Option<T>) -> Vec<(&Host, T)> {
         self.answered().filter_map(|(host, server)| Some((host, value(server)?))).collect()
     }
 
-    /// Servers that do not answer while others do, or do not serve.
+    /// Reports servers that do not answer while others do, or do not serve.
     fn unavailable(&self) -> impl Iterator<Item = Finding> {
         let others_answer = self.answered().next().is_some();
         self.servers.iter().filter_map(move |(host, server)| match server {
@@ -117,15 +117,15 @@ impl Survey {
         })
     }
 
-    /// Servers that form no ensemble, though several are named.
+    /// Reports servers that form no ensemble, although several are named.
     fn alone(&self) -> Option<Finding> {
         let alone = |server: &Server| server.mode.as_deref().filter(|mode| *mode == "standalone").map(drop);
         let alone = self.values(alone);
         let several = self.answered().count() + self.encrypted.len() > 1;
         (several && !alone.is_empty()).then(|| {
             let what = "Mode is standalone there, and --connect names several servers: what is held there is not held \
-                        at the others";
-            let next = "make one ensemble of them (server.N in their configuration), or name one of them";
+                        on the others";
+            let next = "make one ensemble of them (server.N in their configuration), or name only one of them";
             Finding::error(Problem::Standalone, &named(&alone), what.to_owned(), next.to_owned())
         })
     }
@@ -146,9 +146,9 @@ impl Survey {
                 )
             })
         };
-        let for_sessions = "after a reconnect to another server a session may be granted less, and leases are shorter";
+        let for_sessions = "after a reconnect to another server a session may be granted less, which shortens leases";
         let found = [
-            different("tickTime", |server| server.times.tick, "they wait for each other for different times"),
+            different("tickTime", |server| server.times.tick, "the servers wait for each other for different times"),
             different("minSessionTimeout", |server| server.times.min, for_sessions),
             different("maxSessionTimeout", |server| server.times.max, for_sessions),
         ];
@@ -182,7 +182,7 @@ impl Survey {
             let next = format!("set --min-session-timeout, and min_session_timeout of all clients, to {min} at most");
             Finding::error(Problem::Times, &path, what, next)
         });
-        // What the server of this client has granted is told already.
+        // What the server of this client has granted is reported already.
         let is_told = expected.granted.is_some_and(|granted| granted.as_millis() < expected.asked.as_millis());
         let is_less = |max: &Duration| !is_told && max.as_millis() < expected.asked.as_millis();
         let most = self.values(|server| server.times.max.filter(is_less));
@@ -202,7 +202,7 @@ impl Survey {
 impl Server {
     async fn ask(host: &Host) -> Result<Server, String> {
         let mut server = Server { is_serving: true, ..Server::default() };
-        // The first one tells whether it answers at all.
+        // The first word shows whether the server answers at all.
         if let Some(text) = server.text("srvr", ask(host, "srvr").await?) {
             let mode = mode(&text).ok_or("it does not answer as a ZooKeeper server does")?;
             server.mode = Some(mode.to_owned());
@@ -215,7 +215,7 @@ impl Server {
         Ok(server)
     }
 
-    /// As [`text`](Self::text). Without an answer to this word, what the server has said already still counts.
+    /// Like [`text`](Self::text). Without an answer to this word, what the server has already answered still counts.
     fn text_if_any(&mut self, word: &'static str, answer: Result<Answer, String>) -> Option<String> {
         let answer = answer.map_err(|why| self.unanswered.push(format!("{word}: {why}"))).ok()?;
         self.text(word, answer)
@@ -235,7 +235,7 @@ impl Server {
 impl Finding {
     fn silent(host: &Host, why: &str) -> Finding {
         let what = format!("it does not answer, while another server does: {why}");
-        let next = "start it, or look at its log and at the network; if it is no server any more, take it out of \
+        let next = "start it, or look at its log and at the network; if it is no longer a server, remove it from \
                     --connect";
         Finding::warning(Problem::NoAnswer, &host.to_string(), what, next.to_owned())
     }
@@ -246,14 +246,14 @@ impl Finding {
             Some("read-only") => "it is in read-only mode: it has lost the other servers, and its data may be old",
             _ => return None,
         };
-        let next = "look at its log, and whether it reaches the other servers at their ports (server.N in its \
+        let next = "look at its log, and check whether it reaches the other servers at their ports (server.N in its \
                     configuration)";
         Some(Finding::error(Problem::NotServing, &host.to_string(), what.to_owned(), next.to_owned()))
     }
 
     fn watches(host: &Host, number: u64) -> Option<Finding> {
-        let what = format!("it has {number} watches, more than {MANY_WATCHES}: they take memory of the server");
-        let next = "find the clients that set them: wchc lists them by session, and takes the server a while";
+        let what = format!("it has {number} watches, more than {MANY_WATCHES}: they take up its memory");
+        let next = "find the clients that set them: wchc lists them by session, which takes the server a while";
         (number > MANY_WATCHES).then(|| Finding::warning(Problem::Watches, &host.to_string(), what, next.to_owned()))
     }
 }
@@ -302,7 +302,7 @@ mod tests {
         Survey { servers: (1..).map(host).zip(servers).collect(), encrypted: Vec::new() }
     }
 
-    /// What is told of these servers: how bad it is, where, and what.
+    /// Returns what is reported about these servers: how bad it is, where, and what.
     fn told(servers: impl IntoIterator<Item = Result<Server, String>>, expected: &Expected<'_>) -> Vec<String> {
         let finding = |Finding { severity, path, what, .. }: Finding| format!("{severity} {path} {what}");
         survey(servers).findings(expected).into_iter().map(finding).collect()
@@ -354,7 +354,7 @@ mod tests {
         let found = told([Ok(server(2, 4, 40)), Ok(server(2, 4, 40))], &asked);
         let start = "warning zk1:2181,zk2:2181 maxSessionTimeout is 40s there, and --session-timeout is 1m: leases";
         assert_told(&found, &[start]);
-        // That the timeout of the session is less is a finding of its own.
+        // A shorter timeout of the session itself is a finding of its own.
         assert_told(&told([Ok(server(2, 4, 40))], &Expected { granted: Some(40 * SECOND), ..asked }), &[]);
     }
 

@@ -1,4 +1,4 @@
-//! Numbers in Curator's formats, by the recipes that know them.
+//! Reads and changes numbers in Curator's formats.
 
 use std::fmt::Display;
 
@@ -23,10 +23,10 @@ pub struct Options {
     /// Set it to N
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     set: Option<i64>,
-    /// Add N to it, which may be negative
+    /// Add N, which may be negative, to it
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     add: Option<i64>,
-    /// What the number is, if the node is missing, or its bytes could be a text as well [default: long for a new one]
+    /// The format, if the node is missing, or its bytes could also be text [default: long for a new node]
     #[arg(long = "as", value_name = "FORMAT", requires = "change")]
     format: Option<Format>,
 }
@@ -56,7 +56,7 @@ impl Options {
     }
 }
 
-/// Prints the number, as it is after the change.
+/// Changes the number if asked to, and prints it.
 pub async fn count(client: &Client, output: Output, options: &Options) -> Result<Ending, Ending> {
     let path = options.path.as_str();
     let (number, format) = match read(client, path).await? {
@@ -99,27 +99,27 @@ fn number_in(data: &[u8]) -> Option<(i64, Format)> {
     data.try_into().ok().map(|eight| (i64::from_be_bytes(eight), Format::Long))
 }
 
-/// Returns whether bytes could be a text as well.
+/// Returns whether bytes could also be text.
 fn is_text(data: &[u8]) -> bool {
     data.iter().all(|byte| byte.is_ascii_graphic() || *byte == b' ')
 }
 
 fn no_number(data: &[u8]) -> String {
-    format!("has {} bytes, which is no number: a SharedCount has 4, a DistributedAtomicLong 8", data.len())
+    format!("has {} bytes, which is not a number: a SharedCount has 4, a DistributedAtomicLong 8", data.len())
 }
 
 /// Returns the format of a number that is to be changed. The user decides about a node that is missing or empty, and
-/// about bytes that could be a text.
+/// about bytes that could be text.
 fn format_of(data: Option<&[u8]>, said: Option<Format>) -> Result<Format, String> {
     let data = data.unwrap_or_default();
     match (number_in(data), said) {
         (None, said) if data.is_empty() => Ok(said.unwrap_or(Format::Long)),
         (None, _) => Err(no_number(data)),
         (Some((_, format)), Some(said)) if said != format => {
-            Err(format!("has {} bytes, which is not the format that --as says", data.len()))
+            Err(format!("has {} bytes, which does not fit the format of --as", data.len()))
         }
         (Some(_), None) if is_text(data) => {
-            Err(format!("has the text {:?}: say --as if it is a number", String::from_utf8_lossy(data)))
+            Err(format!("has the text {:?}: use --as if it is a number", String::from_utf8_lossy(data)))
         }
         (Some((_, format)), _) => Ok(format),
     }
@@ -171,7 +171,7 @@ mod tests {
         for (data, said, why) in [
             (&b"host"[..], None, "the text \"host\""),
             (b"a b c d ", None, "the text"),
-            (&[0; 4], Some(Format::Long), "not the format"),
+            (&[0; 4], Some(Format::Long), "does not fit the format"),
             (b"hello", Some(Format::Int), "has 5 bytes"),
         ] {
             let error = format_of(Some(data), said).expect_err("it is not changed");

@@ -1,4 +1,4 @@
-//! Deletes a node, or a tree: it says what that is, and asks.
+//! Deletes a node, or a tree after saying how large it is and asking.
 
 use std::io::{IsTerminal, Write};
 
@@ -21,13 +21,13 @@ pub struct Options {
     /// The path of the node
     #[arg(value_parser = path)]
     path: String,
-    /// Everything below it as well, with the nodes of live sessions; it says how much that is, and asks
+    /// Also delete everything below it, including nodes of live sessions; says how many nodes that is, and asks
     #[arg(short, long)]
     recursive: bool,
     /// Do not ask
     #[arg(short, long)]
     yes: bool,
-    /// Print the paths of what would be deleted, one a line, and delete nothing
+    /// Print the paths of what would be deleted, one per line, and delete nothing
     #[arg(long)]
     dry_run: bool,
     /// Delete only if the node has this version, as zkr stat shows it; otherwise status 1
@@ -129,7 +129,7 @@ async fn walk(client: &Client, root: &str) -> Result<Vec<Found>, Error> {
                     below.extend(names.iter().map(|name| format!("{}/{name}", node.path)));
                     found.push(node);
                 }
-                // It has gone since.
+                // It has disappeared since.
                 Err(error) if error.kind() == ErrorKind::NoNode && !found.is_empty() => {}
                 Err(error) => return Err(error),
             }
@@ -139,7 +139,7 @@ async fn walk(client: &Client, root: &str) -> Result<Vec<Found>, Error> {
     Ok(found)
 }
 
-/// Returns if the user wants all of them to be deleted.
+/// Returns an error unless the user wants all of them to be deleted.
 async fn confirm(options: &Options, found: &[Found]) -> Result<(), Ending> {
     if options.yes {
         return Ok(());
@@ -152,7 +152,7 @@ async fn confirm(options: &Options, found: &[Found]) -> Result<(), Ending> {
     let what = format!("{path} and {below} below it{}", live(found));
     if !std::io::stdin().is_terminal() {
         return Err(Ending::failed(format_args!(
-            "{what} would be deleted; say --yes to do so, or --dry-run to see them"
+            "{what} would be deleted; use --yes to delete, or --dry-run to list them"
         )));
     }
     let answer = tokio::task::spawn_blocking(move || {
@@ -166,7 +166,7 @@ async fn confirm(options: &Options, found: &[Found]) -> Result<(), Ending> {
     }
 }
 
-/// A single node was not deleted.
+/// Returns the ending after a single node was not deleted.
 fn not_that(path: &str, error: &Error) -> Ending {
     let next = match error.kind() {
         ErrorKind::NotEmpty => "zkr rm -r deletes them as well".to_owned(),
@@ -176,7 +176,7 @@ fn not_that(path: &str, error: &Error) -> Ending {
     Ending::because(Status::No, format_args!("{error}; nothing was deleted; {next}"))
 }
 
-/// Not all of a tree was deleted: says what is left.
+/// Returns the ending after only a part of a tree was deleted. Says what is left.
 async fn not_all(client: &Client, path: &str, error: &Error) -> Ending {
     let left = match walk(client, path).await {
         Ok(left) => format!("{} left, such as {}", nodes(left.len()), left.last().map_or("", |last| &last.path)),

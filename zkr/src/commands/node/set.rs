@@ -20,16 +20,16 @@ pub struct Options {
     /// The path of the node
     #[arg(value_parser = path)]
     path: String,
-    /// The data [default: the standard input, to its end]
+    /// The data [default: all of the standard input]
     #[arg(value_name = "DATA", conflicts_with = "file")]
     data: Option<OsString>,
-    /// The data is what this file has; - is the standard input
+    /// Read the data from this file; - is the standard input
     #[arg(long, value_name = "FILE")]
     file: Option<PathBuf>,
     /// Write only if the node has this version, as zkr stat shows it; otherwise status 1
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     version: Option<i32>,
-    /// Create the node, and those above it, if it is missing
+    /// Create the node if it is missing, and any missing nodes above it
     #[arg(long, conflicts_with = "version")]
     create: bool,
 }
@@ -38,7 +38,7 @@ pub struct Options {
 #[derive(Serialize)]
 struct Written<'a> {
     path: &'a str,
-    /// After it.
+    /// The stat after the write.
     stat: Stat,
 }
 
@@ -67,7 +67,7 @@ pub async fn set(client: &Client, output: Output, options: Options) -> Result<En
             return Err(Ending::because(Status::No, format_args!("{error}; nothing was written; {next}")));
         }
         Err(error) if error.kind() == ErrorKind::NoNode && !create => {
-            return Err(Ending::because(Status::No, format_args!("{error}; check the path, or say --create")));
+            return Err(Ending::because(Status::No, format_args!("{error}; check the path, or use --create")));
         }
         written => written.map_err(|error| failed(error.kind(), error))?,
     };
@@ -81,7 +81,7 @@ async fn create_with(client: &Client, path: &str, data: &[u8]) -> Result<Stat, E
     let create = async || client.create(path, data, CreateMode::Persistent).await;
     let created = match create().await {
         Err(error) if error.kind() == ErrorKind::NoNode => {
-            // Of a node at the top, that is the namespace.
+            // For a node at the top, this is the namespace.
             let above = path.rsplit_once('/').map_or("", |(above, _)| above);
             client.create_containers(if above.is_empty() { "/" } else { above }).await?;
             create().await

@@ -14,7 +14,7 @@ use crate::output::{Output, count, note};
 /// What is asked of dead letters.
 #[derive(Subcommand, Debug)]
 pub enum Dead {
-    /// Show the dead letters of a queue, the oldest first
+    /// Show the dead letters of a queue, oldest first
     Ls {
         /// The path of the queue
         #[arg(value_parser = path)]
@@ -35,10 +35,10 @@ pub struct Letters {
     /// The path of the queue
     #[arg(value_parser = path)]
     path: String,
-    /// The names of their nodes, as `zkr queue dead ls` shows them
+    /// The node names of dead letters, as `zkr queue dead ls` shows them
     #[arg(value_name = "NODE-NAME")]
     names: Vec<String>,
-    /// All that are there
+    /// All dead letters of the queue
     #[arg(long)]
     all: bool,
 }
@@ -121,7 +121,7 @@ async fn each(client: &Client, output: Output, letters: &Letters, deed: Deed) ->
 }
 
 impl Letters {
-    /// Returns those that are meant. All must be there: otherwise nothing is done.
+    /// Returns the chosen letters. Fails if one is missing: then nothing is done.
     fn chosen<'a>(&self, found: &'a [DeadLetter]) -> Result<Vec<&'a DeadLetter>, Ending> {
         if self.all {
             return Ok(found.iter().collect());
@@ -156,7 +156,7 @@ fn text(letter: &DeadLetter) -> String {
     let attempts = count(letter.attempts as usize, "delivery", "deliveries");
     let items = match letter.items(&RawBytes) {
         Ok(items) => items.iter().map(|item| quoted(item)).collect::<Vec<_>>().join(", "),
-        Err(_) => format!("{} that are no item", count(letter.data.len(), "byte", "bytes")),
+        Err(_) => format!("{} that are not an item", count(letter.data.len(), "byte", "bytes")),
     };
     format!("{}: {items}, after {attempts}: {}", letter.name, letter.reason)
 }

@@ -20,7 +20,7 @@ pub struct Options {
     /// The path of the queue
     #[arg(value_parser = path)]
     path: String,
-    /// The items [default: each line of the standard input is one]
+    /// The items [default: the lines of the standard input]
     #[arg(value_name = "ITEM")]
     items: Vec<OsString>,
 }
@@ -41,7 +41,7 @@ pub async fn put(client: &Client, output: Output, options: Options) -> Result<En
         [] => feed_lines(&producer, &mut enqueued).await,
         _ => feed(&producer, items, &mut enqueued).await,
     };
-    // Also after a failure: what was enqueued before it is put.
+    // Even after a failure, the items that were enqueued before are put.
     producer.close().await.map_err(|error| not_all(error, enqueued))?;
     if let Err(ending) = fed {
         return Err(after(ending, enqueued));
@@ -68,11 +68,11 @@ async fn feed_lines(producer: &Producer<RawBytes>, enqueued: &mut usize) -> Resu
     Ok(())
 }
 
-/// Some puts have failed. Those of unknown outcome may be in the queue.
+/// Returns the ending after some puts have failed. Items with an unknown outcome may be in the queue.
 fn not_all(error: Error, enqueued: usize) -> Ending {
     let failures = if let Error::Unawaited { total, .. } = &error { *total } else { enqueued };
     let put = enqueued.saturating_sub(failures);
-    let why = format!("{error}; {put} of {} are in the queue for sure", count(enqueued, "item", "items"));
+    let why = format!("{error}; {put} of {} are certainly in the queue", count(enqueued, "item", "items"));
     Ending::because(Status::of(error.kind()), why)
 }
 

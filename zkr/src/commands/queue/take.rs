@@ -19,7 +19,7 @@ use crate::output::{self, Output, note};
 
 /// How long a claim of what is there may take once the time is over.
 const CLAIM: Duration = Duration::from_secs(5);
-/// How long to wait before looking once more whether something is there.
+/// How long to wait before checking again whether something is there.
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// What is taken.
@@ -28,10 +28,10 @@ pub struct Options {
     /// The path of the queue
     #[arg(value_parser = path)]
     path: String,
-    /// How many items to take; there are more if the last ones were put together
+    /// How many items to take; more are taken if the last ones were put together
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
     count: u64,
-    /// How long to wait for them, in all; 0s takes what is there [default: without a limit]
+    /// How long to wait for all of them; 0s takes only what is there [default: no limit]
     #[arg(long, value_name = "TIME", value_parser = time)]
     wait: Option<Duration>,
     /// The directory of the claims, the same for all consumers: what Curator calls the lock path [default: PATH-claims]
@@ -62,7 +62,7 @@ pub async fn take(client: &Client, output: Output, options: &Options) -> Result<
     let Options { path, count, wait, claims } = options;
     if let Err(missing) = check_exists(client, path).await {
         match missing {
-            // A producer may create it meanwhile. A consumer creates a node of its own, which a mistake should not.
+            // A producer may create it meanwhile. A consumer creates nodes, which a mistyped path should not cause.
             Ending::Status(Status::No, Some(why)) if *wait != Some(Duration::ZERO) => {
                 note(format_args!("no queue yet: {why}"));
             }
@@ -93,7 +93,7 @@ pub async fn take(client: &Client, output: Output, options: &Options) -> Result<
     Err(Ending::because(Status::No, format_args!("no item in {path} within {wait}")))
 }
 
-/// Says what becomes of items that are not delivered: a queue that is not empty may have none to take.
+/// Notes what becomes of items that are not delivered: a queue that is not empty may have none to take.
 async fn note_events(path: &str, mut events: Events) -> Infallible {
     let mut has_skipped = false;
     while let Some(event) = events.next().await {
@@ -101,7 +101,7 @@ async fn note_events(path: &str, mut events: Events) -> Infallible {
             Event::DeadLetter { item, reason, .. } => {
                 note(format_args!("{path}/{item} is a dead letter now: {reason}"))
             }
-            // Once for all: they may be many.
+            // Only once, because there may be many.
             Event::Skipped { node } if !std::mem::replace(&mut has_skipped, true) => {
                 note(format_args!("{path}/{node} is left alone: it is an item of another kind of queue"));
             }
@@ -114,7 +114,7 @@ async fn note_events(path: &str, mut events: Events) -> Infallible {
 impl Taking<'_> {
     async fn run(&self, count: u64) -> Result<u64, Ending> {
         let taken = self.take(count).await;
-        // An item that it has claimed for a call that gave up is returned before the session ends.
+        // Returns an item that was claimed for a call that gave up, before the session ends.
         self.consumer.close().await;
         taken
     }
@@ -142,7 +142,7 @@ impl Taking<'_> {
                 () = sleep_until(look) => {}
             }
             let is_empty = !self.has_free_items().await?;
-            // Once may mean that this consumer has claimed it just now.
+            // Empty once may mean that this consumer has just claimed the item.
             if (is_empty && was_empty) || Instant::now() >= last {
                 return Ok(None);
             }
@@ -172,12 +172,12 @@ impl Taking<'_> {
             append(&mut bytes, self.output, &node, item)?;
         }
         if let Err(ending) = output::write(bytes).await {
-            // Returned at once. If that fails, its claim ends with the session.
+            // The item is returned at once. If that fails, its claim ends with the session.
             let _ = delivery.release().await;
             return Err(ending);
         }
         let items = delivery.ack().await.map_err(|error| {
-            let why = format!("{node} was printed, but may be delivered once more: {error}");
+            let why = format!("{node} was printed, but may be delivered again: {error}");
             Ending::because(Status::of(error.kind()), why)
         })?;
         Ok(items.len() as u64)
@@ -196,7 +196,7 @@ fn append(bytes: &mut Vec<u8>, output: Output, path: &str, item: &[u8]) -> Resul
     Ok(())
 }
 
-/// Returns whether the name is that of an item. Those of Curator's other queues are longer, and no consumer takes them.
+/// Returns whether this is the name of an item. Names in Curator's other queues are longer; no consumer takes those.
 fn is_item(name: &str) -> bool {
     let number = name.strip_prefix("queue-").unwrap_or_default();
     number.len() == 10 && number.bytes().all(|byte| byte.is_ascii_digit())

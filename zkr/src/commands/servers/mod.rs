@@ -1,7 +1,7 @@
 //! Asks the servers what no session can ask: ZooKeeper's four-letter words, each over a plain connection of its own.
 //!
-//! `hosts.rs` tells whom to ask, `answers.rs` what an answer says. A server answers only the words that its setting
-//! `4lw.commands.whitelist` permits: by default `srvr`.
+//! `hosts.rs` finds the servers to ask, `answers.rs` parses the answers. A server answers only the words that its
+//! setting `4lw.commands.whitelist` permits: by default `srvr`.
 
 mod answers;
 mod hosts;
@@ -21,12 +21,12 @@ use crate::connection::Connection;
 
 /// How long an answer may take, the connection included.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// The same, where another answer is late already.
+/// The same, after the client has already waited for a connection.
 const SHORTLY: Duration = Duration::from_millis(500);
 /// How long an answer may be: `cons` of twenty thousand connections.
 const LONGEST: u64 = 4 << 20;
 
-/// Asks a server. `Err` tells why there is no answer.
+/// Asks a server. `Err` says why there is no answer.
 pub async fn ask(host: &Host, word: &str) -> Result<Answer, String> {
     match timeout(PATIENCE, answer(host, word)).await {
         Ok(answer) => answer.map(|bytes| Answer::of(&bytes)),
@@ -35,20 +35,20 @@ pub async fn ask(host: &Host, word: &str) -> Result<Answer, String> {
 }
 
 /// Returns which of the servers are in read-only mode, as the end of an error: such a server closes the connection of a
-/// client without telling why.
+/// client without giving a reason.
 pub async fn read_only(connection: &Connection) -> String {
     let hosts = Hosts::of(connection).plain;
     let answers = join_all(hosts.iter().map(|host| timeout(SHORTLY, ask(host, "srvr")))).await;
     let named = hosts.iter().zip(answers).filter_map(|(host, answer)| match answer {
         Ok(Ok(Answer::Text(text))) if mode(&text) == Some("read-only") => {
-            Some(format!("; {host} is in read-only mode: it has lost the other servers, start these"))
+            Some(format!("; {host} is in read-only mode: it has lost the other servers; start them"))
         }
         _ => None,
     });
     named.collect()
 }
 
-/// Returns the hosts without those that are another one by its address. One whose name cannot be resolved stays.
+/// Returns the hosts, without those that share an address with an earlier one. A host without an address stays.
 pub async fn distinct(hosts: Vec<Host>) -> Vec<Host> {
     let (mut distinct, mut known) = (Vec::new(), HashSet::new());
     for host in hosts {
@@ -74,7 +74,7 @@ async fn answer(host: &Host, word: &str) -> Result<Vec<u8>, String> {
     }
 }
 
-/// Connects to whichever address of a host accepts first: `localhost` has two, and a server may listen at one of them.
+/// Connects to whichever address of a host accepts first: `localhost` has two, and a server may listen on only one.
 async fn connect(host: &Host) -> Result<TcpStream, String> {
     let addresses = lookup_host((host.name.as_str(), host.port)).await.map_err(|error| error.to_string())?;
     let addresses: Vec<SocketAddr> = addresses.collect();
@@ -92,7 +92,7 @@ mod tests {
 
     use super::*;
 
-    /// A server that reads one word, answers so, and closes the connection.
+    /// Starts a server that reads one word, sends this answer, and closes the connection.
     async fn server(answer: Vec<u8>) -> Host {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let port = listener.local_addr().expect("its address").port();
@@ -101,7 +101,7 @@ mod tests {
             let mut word = [0; 4];
             connection.read_exact(&mut word).await.expect("a word");
             assert_eq!(&word, b"srvr");
-            // One that reads no more than it wants closes the connection before.
+            // A client that has read enough closes the connection before the end.
             let _ = connection.write_all(&answer).await;
         });
         Host { name: "127.0.0.1".to_owned(), port }

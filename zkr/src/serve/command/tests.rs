@@ -90,9 +90,9 @@ fn comments_and_spaces_say_nothing() {
 
 #[test]
 fn what_is_wrong_is_said_with_what_is_allowed() {
-    let target = "is no TARGET; it must be all, or the number of a --listen, 1 to 2";
-    let server = "is no SERVER; it must be the number of a server, 0 to 2";
-    let session = "is no SESSION; it must be a number, such as 0x1a or 26";
+    let target = "is not a TARGET; it must be all, or the number of a --listen, 1 to 2";
+    let server = "is not a SERVER; it must be the number of a server, 0 to 2";
+    let session = "is not a SESSION; it must be a number, such as 0x1a or 26";
     let range = "MIN and MAX must be at least 1ms and at most 24h";
     for (line, expected) in [
         ("CUT all", "there is no command \"CUT\"; it must be one of wait, cut, refuse, "),
@@ -111,8 +111,8 @@ fn what_is_wrong_is_said_with_what_is_allowed() {
         ("black-hole x", target),
         ("delay -1 1s", target),
         ("lose-reply 127.0.0.1:0 any applied", target),
-        ("lose-reply all read applied", "\"read\" is no KIND; it must be one of any, create, delete, "),
-        ("lose-reply all any lost", "\"lost\" is no HOW; it must be one of applied, not-applied, truncated, malformed"),
+        ("lose-reply all read applied", "\"read\" is not a KIND; it must be one of any, create, delete, "),
+        ("lose-reply all any x", "\"x\" is not a HOW; it must be one of applied, not-applied, truncated, malformed"),
         ("grant 3s 2s", "MIN must not be more than MAX"),
         ("grant 0s 2s", range),
         ("grant 1s 25h", range),
@@ -132,9 +132,9 @@ fn what_is_wrong_is_said_with_what_is_allowed() {
 fn what_is_allowed_follows_the_options() {
     let alone = Scope { addresses: 1, servers: 1 };
     for line in ["cut-off 0 1s", "depose 0 1s"] {
-        assert_eq!(why(line, alone), "there is only one server; it needs --servers 2 or more");
+        assert_eq!(why(line, alone), "there is only one server; this needs --servers 2 or more");
     }
-    assert_eq!(why("cut 2", alone), "\"2\" is no TARGET; it must be all, or 1 for the --listen");
+    assert_eq!(why("cut 2", alone), "\"2\" is not a TARGET; it must be all, or 1 for the --listen");
     assert_eq!(parse("cut 1", alone), Ok(Some(Command::Cut(Clients::Address(0)))));
 }
 

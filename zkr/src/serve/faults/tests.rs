@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use zookeeper_recipes::testing::{Data, Happening, Loss, Operation};
+use zookeeper_recipes::testing::{Data, Loss, Operation, RecordKind};
 use zookeeper_recipes::{Client, CreateMode, ErrorKind};
 
 use super::*;
@@ -163,7 +163,7 @@ async fn a_server_that_is_cut_off_drops_its_own_clients_and_a_deposed_one_those_
         stage.act(Command::Heal);
         stage.server.until(|| stage.is_connected()).await;
         let records = stage.server.records();
-        records.iter().any(|record| record.what == Happening::Disconnected)
+        records.iter().any(|record| record.what == RecordKind::Disconnected)
     };
     let second = Duration::from_secs(1);
     assert!(!is_cut_by(Command::CutOff(stage.other_server(), second)).await);

@@ -53,7 +53,7 @@ fn lowered(now: Instant) -> View {
 fn a_lowered_member_holds_what_it_had_until_it_acknowledges() {
     let mut view = lowered(Instant::now());
     assert_eq!((held(&view, "a"), view.awaits()), (9, true));
-    assert!(!view.list_acks(acks(&[("a", 1), ("b", 0)])), "nobody came or went");
+    assert!(!view.list_acks(acks(&[("a", 1), ("b", 0)])), "no member joined or left");
     assert_eq!((held(&view, "a"), view.awaits()), (4, false));
 }
 
@@ -65,7 +65,7 @@ fn a_member_is_gone_when_both_of_its_nodes_are() {
     assert!(view.list_acks(acks(&[("b", 0)])));
     assert_eq!(elsewhere(&view), 0);
     assert!(view.list_acks(acks(&[])));
-    assert_eq!((view.candidates(Instant::now()).len(), elsewhere(&view)), (0, 9), "the record stands");
+    assert_eq!((view.candidates(Instant::now()).len(), elsewhere(&view)), (0, 9), "the record still exists");
 }
 
 #[test]
@@ -93,7 +93,7 @@ fn a_record_that_was_changed_by_hand_is_ignored_and_its_member_keeps_what_it_hel
     assert_eq!((view.unread(), view.must_reread()), (names(&["b"]), true));
     view.read("b", &stat(7, 5), Ok(Record::new("b", 0)), now);
     assert_eq!((view.candidates(now).len(), elsewhere(&view)), (1, 9));
-    // It stays so, as often as it is read; another node of that name is another member.
+    // Reading it again changes nothing; another node of that name is another member.
     view.reread_unusable();
     view.read("b", &stat(7, 5), Ok(Record::new("b", 0)), now);
     assert_eq!(elsewhere(&view), 9);
@@ -102,7 +102,7 @@ fn a_record_that_was_changed_by_hand_is_ignored_and_its_member_keeps_what_it_hel
     assert_eq!((view.candidates(now).len(), held(&view, "b"), elsewhere(&view)), (2, 3, 0));
 }
 
-/// As often as it happens. The version of the latest one counts for the next write.
+/// Even if it happens repeatedly. The next write uses the latest version.
 #[test]
 fn a_record_that_was_written_again_with_the_same_bytes_stays_a_member() {
     let now = Instant::now();
@@ -110,7 +110,7 @@ fn a_record_that_was_written_again_with_the_same_bytes_stays_a_member() {
     let same = view.states["b"].last.clone().expect("a record");
     for version in [1, 4] {
         view.mark_unread("b");
-        assert!(!view.read("b", &stat(7, version), Ok(same.clone()), now), "it is no other member");
+        assert!(!view.read("b", &stat(7, version), Ok(same.clone()), now), "it is the same member");
         assert_eq!((view.candidates(now).len(), held(&view, "b"), elsewhere(&view)), (2, 9, 0));
         let change = Change { member: 0, throughput: 3, ceiling: 9 };
         let write = view.next_write("b", &change, decision(2)).expect("a member");
@@ -152,7 +152,7 @@ fn a_member_that_cannot_be_written_is_reported_however_often_others_come_and_go(
     write(&mut view, "b", 5, 2, 1);
     let later = now + Duration::from_secs(7);
     let slow = view.candidates(later).into_iter().filter(|candidate| candidate.is_slow).map(|slow| slow.member.id);
-    assert_eq!(slow.collect::<Vec<_>>(), ["a"], "of b nothing was awaited while it could not be written");
+    assert_eq!(slow.collect::<Vec<_>>(), ["a"], "nothing was awaited of b while it could not be written");
 }
 
 #[test]
@@ -164,7 +164,7 @@ fn a_member_is_slow_when_it_has_not_followed_for_a_while_and_not_when_it_is_on_i
     let later = now + SLOW;
     assert_eq!((slow(&view, later), view.awaits_soon(later), view.withheld(later).known), (1, false, 9));
     write(&mut view, "a", 3, 2, 2);
-    assert_eq!(slow(&view, later), 1, "another decision is no excuse");
+    assert_eq!(slow(&view, later), 1, "another decision does not give it more time");
     view.list_acks(acks(&[("a", 1), ("b", 0)]));
     view.overdue(later);
     assert_eq!((held(&view, "a"), slow(&view, later)), (4, 0), "it has followed the first one");

@@ -1,9 +1,8 @@
-//! Encryption and authentication of the connection.
+//! Encryption of the connection.
 
-#[cfg(feature = "tls")]
-use std::{fmt, sync::Arc};
+use std::fmt;
+use std::sync::Arc;
 
-#[cfg(feature = "tls")]
 use rustls::{
     ClientConfig, RootCertStore,
     client::WebPkiServerVerifier,
@@ -13,10 +12,7 @@ use rustls::{
     sign::{CertifiedKey, SingleCertAndKey},
 };
 
-#[cfg(any(feature = "tls", feature = "sasl-digest-md5"))]
-use super::error::{Error, ErrorKind};
-#[cfg(feature = "sasl-digest-md5")]
-use crate::engine::sasl::Credentials;
+use crate::client::error::{Error, ErrorKind};
 
 /// Configures the encryption of connections (feature `tls`).
 ///
@@ -30,35 +26,31 @@ use crate::engine::sasl::Credentials;
 /// let error = Tls::new().ca_pem("not a certificate").unwrap_err();
 /// assert!(error.to_string().contains("CA certificates"));
 /// ```
-#[cfg(feature = "tls")]
 #[derive(Clone, Default)]
 pub struct Tls(Source);
 
-#[cfg(feature = "tls")]
 #[derive(Clone)]
 enum Source {
     Pem { authorities: Option<Arc<WebPkiServerVerifier>>, identity: Option<Arc<CertifiedKey>> },
     Config(Arc<ClientConfig>),
 }
 
-#[cfg(feature = "tls")]
 impl Default for Source {
     fn default() -> Self {
         Source::Pem { authorities: None, identity: None }
     }
 }
 
-#[cfg(feature = "tls")]
 impl Tls {
     /// Returns a configuration that does not trust any authority yet.
     pub fn new() -> Self {
         Tls::default()
     }
 
-    /// Uses a configuration of rustls as it is: its authorities or its own verifier, its certificates, its provider of
-    /// cryptography, its versions of TLS.
+    /// Uses a configuration of rustls unchanged: its authorities or its own verifier, its certificates, its crypto
+    /// provider, its TLS versions.
     ///
-    /// This makes `rustls` a part of your interface to this crate: the type is that of rustls 0.23, and a new minor
+    /// This makes `rustls` a part of your interface to this crate: the type is from rustls 0.23, and a new minor
     /// version of rustls is a new minor version of this crate.
     ///
     /// ```
@@ -82,15 +74,15 @@ impl Tls {
         Tls(Source::Config(config))
     }
 
-    /// Sets the authorities to trust, and revocation lists if there are any, in PEM. Pass all of them in one text, as a
+    /// Sets the authorities to trust, and revocation lists if there are any, in PEM. Pass all of them in one text: a
     /// second call replaces the first. Default: none; at least one authority is required.
     ///
     /// With revocation lists, each authority of a server's certificate needs one: a server is refused if its
     /// certificate is revoked, or if no list covers it.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`] if the text holds no certificate, or is malformed; also after
-    /// [`with_client_config`](Self::with_client_config), which has authorities already.
+    /// [`ErrorKind::InvalidArgument`] if the text contains no certificate, or is malformed; also after
+    /// [`with_client_config`](Self::with_client_config), whose configuration has authorities already.
     pub fn ca_pem(self, pem: &str) -> Result<Self, Error> {
         let verifier = verifier(pem).map_err(|why| invalid("CA certificates", why))?;
         match self.0 {
@@ -113,13 +105,13 @@ impl Tls {
         }
     }
 
-    /// Checks whether a connection could be made at all.
+    /// Checks that a TLS configuration can be built.
     pub(crate) fn check(&self) -> Result<(), Error> {
         self.client_config().map(drop)
     }
 
-    /// Returns what each handshake needs. The caller keeps it, as sessions of TLS are resumed only with the same
-    /// configuration.
+    /// Returns the configuration for the handshakes. The caller keeps it, because TLS sessions are resumed only with
+    /// the same configuration.
     pub(crate) fn client_config(&self) -> Result<Arc<ClientConfig>, Error> {
         let (authorities, identity) = match &self.0 {
             Source::Config(config) => return Ok(Arc::clone(config)),
@@ -140,7 +132,6 @@ impl Tls {
     }
 }
 
-#[cfg(feature = "tls")]
 impl fmt::Debug for Tls {
     // The private key stays out of logs.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -155,25 +146,22 @@ impl fmt::Debug for Tls {
     }
 }
 
-#[cfg(feature = "tls")]
 const CONFIG_IS_WHOLE: &str = "the configuration given to with_client_config() has its own";
 
-/// Returns a named provider, as rustls panics in a program that has several and has not chosen one.
-#[cfg(feature = "tls")]
+/// Returns an explicit provider, because rustls panics in a program that has several and has not chosen one.
 fn provider() -> Arc<CryptoProvider> {
     Arc::new(rustls::crypto::ring::default_provider())
 }
 
 /// Returns the verifier for the authorities in a text of certificates and revocation lists.
-#[cfg(feature = "tls")]
 fn verifier(pem: &str) -> Result<Arc<WebPkiServerVerifier>, String> {
     let mut roots = RootCertStore::empty();
     let certificates = certificates(pem)?;
-    // Bundles of operating systems hold old certificates that cannot be read. They must not prevent the use of the
+    // Bundles of operating systems contain old certificates that cannot be parsed. They must not prevent the use of the
     // others.
     let (_, ignored) = roots.add_parsable_certificates(certificates);
     if roots.is_empty() {
-        return Err("no certificate in the text can be read as one of an authority".to_owned());
+        return Err("the text contains no readable certificate of an authority".to_owned());
     }
     if ignored > 0 {
         let read = roots.len();
@@ -185,15 +173,14 @@ fn verifier(pem: &str) -> Result<Arc<WebPkiServerVerifier>, String> {
     builder.build().map_err(|error| error.to_string())
 }
 
-#[cfg(feature = "tls")]
 fn certified_key(certificate: &str, key: &str) -> Result<CertifiedKey, String> {
     let chain = certificates(certificate).map_err(|why| format!("certificate: {why}"))?;
     let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).map_err(|error| match error {
-        pem::Error::NoItemsFound => "private key: none in the text that is not encrypted".to_owned(),
+        pem::Error::NoItemsFound => "private key: the text contains no unencrypted one".to_owned(),
         error => format!("private key: {}", pem_fault(error)),
     })?;
     CertifiedKey::from_der(chain, key, &provider()).map_err(|error| match error {
-        rustls::Error::InconsistentKeys(_) => "the private key is not that of the certificate".to_owned(),
+        rustls::Error::InconsistentKeys(_) => "the private key does not belong to the certificate".to_owned(),
         rustls::Error::InvalidCertificate(fault) => format!("certificate: {fault}"),
         rustls::Error::General(why) => format!("private key: {why}"),
         error => error.to_string(),
@@ -201,7 +188,6 @@ fn certified_key(certificate: &str, key: &str) -> Result<CertifiedKey, String> {
 }
 
 /// Returns the certificates of a text, at least one.
-#[cfg(feature = "tls")]
 fn certificates(pem: &str) -> Result<Vec<CertificateDer<'static>>, String> {
     let certificates = CertificateDer::pem_slice_iter(pem.as_bytes());
     let certificates = certificates.collect::<Result<Vec<_>, _>>().map_err(pem_fault)?;
@@ -211,8 +197,7 @@ fn certificates(pem: &str) -> Result<Vec<CertificateDer<'static>>, String> {
     Ok(certificates)
 }
 
-/// Describes an error of the parser, which shows lines as lists of bytes.
-#[cfg(feature = "tls")]
+/// Describes an error of the parser, whose own text shows lines as lists of bytes.
 fn pem_fault(error: pem::Error) -> String {
     match error {
         pem::Error::MissingSectionEnd { end_marker } => {
@@ -225,65 +210,11 @@ fn pem_fault(error: pem::Error) -> String {
     }
 }
 
-#[cfg(feature = "tls")]
 fn invalid(what: &str, why: impl fmt::Display) -> Error {
     Error::new(ErrorKind::InvalidArgument, format!("TLS {what}: {why}"))
 }
 
-/// Configures how the client authenticates by SASL (feature `sasl-digest-md5`).
-///
-/// The client and each server prove to each other that they know the password. A server that does not offer SASL causes
-/// [`ErrorKind::AuthFailed`], where Java's client continues without a user: configure the servers before the clients.
-///
-/// Servers accept other clients without a user, unless `enforce.auth.enabled` is set: data is protected by its
-/// [ACL](crate::ClientBuilder::acls), such as `sasl:alice`. Use servers that have the fix of ZOOKEEPER-4839: without it
-/// they accept any user name that they do not know, with the password of the user who authenticated last.
-///
-/// ```
-/// use zookeeper_recipes::{Client, Sasl};
-///
-/// # fn main() -> Result<(), zookeeper_recipes::Error> {
-/// let sasl = Sasl::digest_md5("alice", "secret")?;
-/// let builder = Client::builder("zk1:2181").sasl(sasl);
-/// # let _ = builder;
-/// # Ok(())
-/// # }
-/// ```
-#[cfg(feature = "sasl-digest-md5")]
-#[derive(Clone)]
-pub struct Sasl(Credentials);
-
-#[cfg(feature = "sasl-digest-md5")]
-impl Sasl {
-    /// Returns the credentials of a user, as configured in the server's JAAS file.
-    ///
-    /// # Errors
-    /// [`ErrorKind::InvalidArgument`] if the user name is empty.
-    pub fn digest_md5(user: impl Into<String>, password: impl Into<String>) -> Result<Self, Error> {
-        let user = user.into();
-        if user.is_empty() {
-            return Err(Error::new(
-                ErrorKind::InvalidArgument,
-                "SASL user name: empty; at least one character is needed",
-            ));
-        }
-        Ok(Sasl(Credentials::new(user, password.into())))
-    }
-
-    pub(crate) fn credentials(&self) -> Credentials {
-        self.0.clone()
-    }
-}
-
-#[cfg(feature = "sasl-digest-md5")]
-impl std::fmt::Debug for Sasl {
-    // The password stays out of logs.
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Sasl").finish_non_exhaustive()
-    }
-}
-
-#[cfg(all(test, feature = "tls"))]
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::Client;
@@ -307,7 +238,7 @@ mod tests {
             (String::new(), "no `BEGIN CERTIFICATE`"),
             ("not a certificate".to_owned(), "no `BEGIN CERTIFICATE`"),
             (pem("PRIVATE KEY", "AAAA"), "no `BEGIN CERTIFICATE`"),
-            (pem("CERTIFICATE", "AAAA"), "can be read as one of an authority"),
+            (pem("CERTIFICATE", "AAAA"), "no readable certificate of an authority"),
             (pem("CERTIFICATE", "?"), "malformed PEM"),
             ("-----BEGIN CERTIFICATE-----\nAAAA\n".to_owned(), "`END CERTIFICATE` is missing"),
             (good.clone() + &pem("X509 CRL", "AAAA"), "CRL"),
@@ -326,10 +257,10 @@ mod tests {
         let (one, other) = (authority.client("one"), authority.client("other"));
         let encrypted = pem("ENCRYPTED PRIVATE KEY", "AAAA");
         for (certificate, key, expected) in [
-            (&one.certificate, &other.key, "the private key is not that of the certificate"),
+            (&one.certificate, &other.key, "the private key does not belong to the certificate"),
             (&one.key, &one.key, "certificate: no `BEGIN CERTIFICATE`"),
-            (&one.certificate, &one.certificate, "private key: none in the text that is not encrypted"),
-            (&one.certificate, &encrypted, "private key: none in the text that is not encrypted"),
+            (&one.certificate, &one.certificate, "private key: the text contains no unencrypted one"),
+            (&one.certificate, &encrypted, "private key: the text contains no unencrypted one"),
             (&one.certificate, &pem("PRIVATE KEY", "AAAA"), "private key: "),
             (&one.certificate, &pem("PRIVATE KEY", "?"), "private key: malformed PEM"),
             (&pem("CERTIFICATE", "AAAA"), &one.key, "certificate: "),

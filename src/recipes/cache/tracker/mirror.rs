@@ -1,4 +1,4 @@
-//! The nodes as they are known, and what has changed in them since they were published.
+//! The nodes as they are known, and what has changed since they were published.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,18 +14,18 @@ const SMALL: i32 = 1_024;
 
 /// See the module.
 #[derive(Debug)]
-pub(super) struct Copied<T> {
+pub(super) struct Mirror<T> {
     nodes: Nodes<T>,
-    /// The pzxid as of which the children of a node are complete, where it is not that of its stat.
+    /// The pzxid as of which the children of a node are complete, where its stat has another one.
     followed: HashMap<Arc<str>, i64>,
-    /// What the nodes that may have changed were when they were published last; `None` before the first time.
+    /// The nodes that may have changed, as they were last published; `None` before the first publication.
     before: Option<HashMap<Arc<str>, Option<Node<T>>>>,
     newest: i64,
 }
 
-impl<T: 'static> Copied<T> {
+impl<T: 'static> Mirror<T> {
     pub(super) fn new() -> Self {
-        Copied { nodes: Nodes::new(), followed: HashMap::new(), before: None, newest: 0 }
+        Mirror { nodes: Nodes::new(), followed: HashMap::new(), before: None, newest: 0 }
     }
 
     pub(super) fn nodes(&self) -> &Nodes<T> {
@@ -58,7 +58,7 @@ impl<T: 'static> Copied<T> {
         self.nodes.insert(Node::new(path, stat, content));
     }
 
-    /// Records as of which transaction the children are complete, in a stat that is newer than that of the known node.
+    /// Records as of which transaction the children are complete, in a stat that is newer than the known node's.
     pub(super) fn followed(&mut self, path: &Arc<str>, stat: &Stat, known: Option<&Node<T>>) {
         self.newest = self.newest.max(stat.pzxid);
         match known {
@@ -85,15 +85,16 @@ impl<T: 'static> Copied<T> {
         below
     }
 
-    /// Remembers what the node was when it was published last.
+    /// Remembers the node as it was last published.
     fn remember(&mut self, path: &Arc<str>) {
         if let Some(before) = &mut self.before {
             before.entry(Arc::clone(path)).or_insert_with(|| self.nodes.get(path).cloned());
         }
     }
 
-    /// Returns what differs from the last time: first what was removed, a node after everything below it; then what is
-    /// new or was written, in the order of the paths. The first time everything is new, and nothing is returned.
+    /// Returns what differs from the last publication: first the removed nodes, each after everything below it; then
+    /// the new and the written ones, in the order of their paths. The first time everything is new, and nothing is
+    /// returned.
     pub(super) fn take_changes(&mut self, scope: &Scope) -> Vec<Change<T>> {
         let Some(before) = &mut self.before else {
             self.before = Some(HashMap::new());
@@ -109,9 +110,9 @@ impl<T: 'static> Copied<T> {
                 (None, Some(new)) => others.push(Change::Added(new)),
                 (Some(old), None) => removed.push(Change::Removed { old }),
                 (Some(old), Some(new)) if old.is_same_as(&new) => {}
-                // Of a node without permission the stat may be unknown.
+                // The stat of a node may be unknown without permission.
                 (Some(old), Some(new)) if [0, new.stat().czxid].contains(&old.stat().czxid) => {
-                    others.push(Change::Changed { old, new });
+                    others.push(Change::Updated { old, new });
                 }
                 // Another node at the same path.
                 (Some(old), Some(new)) => {

@@ -1,4 +1,4 @@
-//! What has to be deleted in the end: the node of this session, and what former sessions may have left.
+//! The nodes that a close has to delete: the node of this session, and what former sessions may have left.
 
 use std::sync::Arc;
 
@@ -7,18 +7,18 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::error::Error;
-use super::late::LateCreate;
+use super::late::{LateCreate, expiry};
 use super::state::Shared;
 use crate::client;
 use crate::client::core::Core;
 use crate::client::owned_node::{DeletionTarget, OwnedNode, SharedPath};
-use crate::client::session::{Condition, EndReason, Session};
+use crate::client::session::Session;
 use crate::engine;
 use crate::util::znode::Stat;
 
-/// The duty to delete the node, from before a create is handed over.
+/// The nodes to delete. A node is recorded before its create is handed over.
 #[derive(Debug)]
-pub(super) struct Duty {
+pub(super) struct PendingDeletes {
     core: Arc<Core>,
     shared: Arc<Shared>,
     /// No other client uses the path: it has a uuid in it.
@@ -27,8 +27,8 @@ pub(super) struct Duty {
     session: Option<Arc<Session>>,
     /// Present until the node is known to be gone or another's.
     node: Option<OwnedNode>,
-    /// It is not known whether the create of the node was carried out.
-    is_in_doubt: bool,
+    /// It is unknown whether the create of the node was carried out.
+    outcome_unknown: bool,
     /// The node does not end with its session.
     outlasts: bool,
     /// A child of the node that may be ours.
@@ -37,20 +37,20 @@ pub(super) struct Duty {
     former: Vec<i64>,
     /// Resolve when the numbered nodes of such sessions are gone, whose path is not known.
     leftovers: Vec<oneshot::Receiver<()>>,
-    /// Creates of sessions that were given up, which may be carried out yet.
+    /// Creates of sessions that were given up, which may still be carried out.
     late: Vec<LateCreate>,
 }
 
-impl Duty {
+impl PendingDeletes {
     pub(super) fn new(core: &Arc<Core>, shared: &Arc<Shared>, is_unique: bool) -> Self {
         let (core, shared) = (Arc::clone(core), Arc::clone(shared));
-        Duty {
+        PendingDeletes {
             core,
             shared,
             is_unique,
             session: None,
             node: None,
-            is_in_doubt: false,
+            outcome_unknown: false,
             outlasts: false,
             child: None,
             former: Vec::new(),
@@ -59,19 +59,19 @@ impl Duty {
         }
     }
 
-    /// Goes on in this session. Returns whether the node is still ours, as far as that is known.
+    /// Continues in this session. Returns whether the node is still ours, as far as that is known.
     pub(super) fn enter(&mut self, session: &Arc<Session>, path: Option<&Arc<str>>) -> bool {
         let Some(last) = self.session.replace(Arc::clone(session)).filter(|last| !Arc::ptr_eq(last, session)) else {
             return true;
         };
-        self.note_late(&last);
+        self.note_late_create(&last);
         match (self.node.take(), path) {
             (None, _) => {}
             (Some(node), _) if self.outlasts => {
                 self.node = Some(self.owned(session, node.into_target()));
                 return true;
             }
-            // The servers delete it. A delete through this session could hit the node that another client creates then.
+            // The servers delete it. A delete in this session could hit a node that another client creates meanwhile.
             (Some(node), Some(_)) => {
                 node.gone();
                 self.former.push(last.id());
@@ -85,15 +85,13 @@ impl Duty {
         false
     }
 
-    /// Notes the create of the node, if the session was given up before it was answered.
-    fn note_late(&mut self, session: &Session) {
+    /// Records the create of the node, if it was not answered and may still be carried out for this former session.
+    fn note_late_create(&mut self, session: &Session) {
         let now = Instant::now();
         self.late.retain(|late| !late.is_past(now));
-        let is_refused = session.condition() == Condition::Ended(EndReason::Expired);
-        if let Some(node) = self.node.as_ref().filter(|_| self.is_in_doubt && !is_refused) {
-            // A request to reconnect that was not answered may have been granted what it asked for.
-            let timeout = session.timeout().max(self.core.config.session_timeout);
-            let expiry = timeout + self.core.config.tick;
+        if let Some(node) = self.node.as_ref().filter(|_| self.outcome_unknown)
+            && let Some(expiry) = expiry(session, &self.core)
+        {
             self.late.push(LateCreate::new(node.target().clone(), now, expiry));
         }
     }
@@ -107,7 +105,7 @@ impl Duty {
         self.node.is_some()
     }
 
-    /// Returns whether the node that is there does not end with its session.
+    /// Returns whether the existing node outlasts its session.
     pub(super) fn outlasts(&self) -> bool {
         self.outlasts
     }
@@ -116,9 +114,9 @@ impl Duty {
     /// as far as that is known.
     pub(super) fn expect(&mut self, session: &Arc<Session>, path: &Arc<str>, outlasts: bool) -> bool {
         let is_first = !self.is_present();
-        self.relieve();
+        self.forget_node();
         self.outlasts = outlasts;
-        self.is_in_doubt = true;
+        self.outcome_unknown = true;
         self.node = Some(self.owned(session, self.target(session, path, None)));
         is_first
     }
@@ -126,7 +124,7 @@ impl Duty {
     /// Expects a node whose name begins with `prefix`.
     pub(super) fn expect_numbered(&mut self, session: &Arc<Session>, dir: &Arc<str>, prefix: String) {
         self.outlasts = false;
-        self.is_in_doubt = true;
+        self.outcome_unknown = true;
         self.node = Some(self.owned(session, DeletionTarget::Prefix { dir: Arc::clone(dir), prefix }));
     }
 
@@ -138,26 +136,26 @@ impl Duty {
     }
 
     /// Takes on the node with this stat.
-    pub(super) fn take_on(&mut self, session: &Arc<Session>, path: &Arc<str>, stat: &Stat) {
-        self.relieve();
+    pub(super) fn adopt(&mut self, session: &Arc<Session>, path: &Arc<str>, stat: &Stat) {
+        self.forget_node();
         self.outlasts = stat.ephemeral_owner == 0;
         self.node = Some(self.owned(session, self.target(session, path, Some(stat.czxid))));
     }
 
-    /// Ends the duty for the present node: it is gone, or another's.
-    pub(super) fn relieve(&mut self) {
-        self.is_in_doubt = false;
+    /// Forgets the present node: it is gone, or belongs to another session.
+    pub(super) fn forget_node(&mut self) {
+        self.outcome_unknown = false;
         if let Some(node) = self.node.take() {
             node.gone();
         }
     }
 
-    /// Notes that the path is free of nodes of former sessions.
-    pub(super) fn path_is_free(&mut self) {
+    /// Records that no node of a former session is at the path.
+    pub(super) fn forget_former(&mut self) {
         self.former.clear();
     }
 
-    /// Returns whether this is a session of ours that is over.
+    /// Returns whether this is a former session of ours.
     pub(super) fn is_former(&self, session: i64) -> bool {
         self.former.contains(&session)
     }
@@ -170,20 +168,20 @@ impl Duty {
         DeletionTarget::Shared(SharedPath { path: Arc::clone(path), owner, czxid })
     }
 
-    /// Takes note of the end of the client. Fails if a node may still be there. A node that outlasts sessions stays.
+    /// Handles the end of the client. Fails if a node may still exist. A node that outlasts its session stays.
     pub(super) fn client_closed(&mut self) -> Result<(), Error> {
         let former_may = !self.former.is_empty() || !self.leftovers.is_empty() || !self.late.is_empty();
         let may_exist = self.node.is_some() || former_may;
-        self.relieve();
+        self.forget_node();
         if may_exist { Err(self.shared.closed()) } else { Ok(()) }
     }
 
-    /// Deletes the node, and waits until it is gone, also that of a session that is over. Fails if the server refuses
-    /// it, or the client is closed first.
-    pub(super) async fn fulfil(&mut self, path: Option<&Arc<str>>) -> Result<(), Error> {
+    /// Deletes the node, and waits until it and the nodes of former sessions are gone. Fails if the server refuses the
+    /// delete, or the client is closed first.
+    pub(super) async fn delete_all(&mut self, path: Option<&Arc<str>>) -> Result<(), Error> {
         if self.outlasts {
-            // A late create is refused as long as the node is there.
-            self.outwait_late().await?;
+            // A late create is refused while the node exists.
+            self.wait_for_late_creates().await?;
         }
         if self.node.is_some() {
             self.delete_child().await?;
@@ -195,20 +193,20 @@ impl Duty {
                     self.node = Some(node);
                     self.node_session_ended().await?;
                 }
-                // A create of the child came late.
+                // The child was created late.
                 Err(engine::Error::NotEmpty) if self.delete_child().await? => {
-                    let session = self.connected_session().await?;
+                    let (session, _) = self.connected().await?;
                     self.node = Some(self.owned(&session, node.into_target()));
                 }
                 Err(error) => return Err(self.refused(error)),
             }
         }
-        self.outwait_late().await?;
+        self.wait_for_late_creates().await?;
         if let Some(path) = path {
             self.former_are_gone(path).await?;
         }
         for gone in std::mem::take(&mut self.leftovers) {
-            // It resolves when its sender is dropped: by the janitor that has seen the node gone, or with the client.
+            // Resolves when its sender is dropped: by the janitor once the node is gone, or with the client.
             let _ = gone.await;
             if *self.core.closing.borrow() {
                 return Err(self.shared.closed());
@@ -220,15 +218,15 @@ impl Duty {
     /// Handles that the session of the node ended while the node was being deleted.
     async fn node_session_ended(&mut self) -> Result<(), Error> {
         if let Some(session) = self.session.take() {
-            self.note_late(&session);
+            self.note_late_create(&session);
         }
         if self.outlasts {
-            self.outwait_late().await?;
+            self.wait_for_late_creates().await?;
         }
         let Some(node) = self.node.take() else { return Ok(()) };
         if self.outlasts || self.is_unique {
             let target = node.into_target();
-            let session = self.connected_session().await?;
+            let (session, _) = self.connected().await?;
             self.node = Some(self.owned(&session, target));
             self.session = Some(session);
         } else {
@@ -238,8 +236,8 @@ impl Duty {
         Ok(())
     }
 
-    /// Waits until late creates are carried out or refused. Their nodes are to be deleted then.
-    async fn outwait_late(&mut self) -> Result<(), Error> {
+    /// Waits until late creates are carried out or refused, and records their nodes for deletion.
+    async fn wait_for_late_creates(&mut self) -> Result<(), Error> {
         while let Some(late) = self.late.first() {
             let mut closing = self.core.closing.subscribe();
             tokio::select! {
@@ -251,11 +249,11 @@ impl Duty {
                 DeletionTarget::Shared(SharedPath { owner: Some(owner), .. }) => self.former.push(owner),
                 lasting @ DeletionTarget::Shared(_) => {
                     if self.node.is_none() {
-                        self.node = Some(self.owned(&self.connected_session().await?, lasting));
+                        self.node = Some(self.owned(&self.connected().await?.0, lasting));
                     }
                 }
                 named => {
-                    let session = self.connected_session().await?;
+                    let (session, _) = self.connected().await?;
                     self.leftovers.push(self.owned(&session, named).leave_behind().1);
                 }
             }
@@ -263,30 +261,30 @@ impl Duty {
         Ok(())
     }
 
-    async fn connected_session(&self) -> Result<Arc<Session>, Error> {
-        self.core.connected_session().await.map_err(|_| self.shared.closed())
+    async fn connected(&self) -> Result<(Arc<Session>, u64), Error> {
+        self.core.connected().await.map_err(|_| self.shared.closed())
     }
 
-    /// Deletes the child, if there is one. Returns whether there was, as far as that is known.
+    /// Deletes the child, if there is one. Returns whether there was one, as far as that is known.
     async fn delete_child(&self) -> Result<bool, Error> {
         let Some(child) = &self.child else { return Ok(false) };
         loop {
-            let session = self.connected_session().await?;
-            let Condition::Connected(connection) = session.condition() else { continue };
+            let (session, connection) = self.connected().await?;
             match session.delete(child, None).await {
                 Ok(()) => return Ok(true),
                 Err(engine::Error::NoNode) => return Ok(false),
-                Err(error) => session.outlast(error, connection).await.map_err(|error| self.refused(error))?,
+                Err(error) => {
+                    session.wait_if_transient(error, connection).await.map_err(|error| self.refused(error))?
+                }
             }
         }
     }
 
-    /// Waits until the nodes of sessions that are over are gone from our path. The servers delete them; a delete by us
-    /// could hit the node that another client creates at that moment.
+    /// Waits until the nodes of former sessions are gone from our path. The servers delete them; a delete by us could
+    /// hit a node that another client creates at that moment.
     async fn former_are_gone(&self, path: &Arc<str>) -> Result<(), Error> {
         while !self.former.is_empty() {
-            let session = self.connected_session().await?;
-            let Condition::Connected(connection) = session.condition() else { continue };
+            let (session, connection) = self.connected().await?;
             let (sync, looked) = session.together(|| (session.sync(path), session.watch_exists(path)));
             let (sync, looked) = join(sync, looked).await;
             let error = match sync.and(looked) {
@@ -297,19 +295,13 @@ impl Duty {
                     }
                 }
                 Ok((Some(stat), watch)) if self.former.contains(&stat.ephemeral_owner) => {
-                    let mut conditions = session.conditions();
-                    let disturbed = conditions.wait_for(|now| *now != Condition::Connected(connection));
-                    tokio::select! {
-                        biased;
-                        _ = watch => {}
-                        _ = disturbed => {}
-                    }
+                    session.changed(watch, connection).await;
                     continue;
                 }
                 Ok(_) => return Ok(()),
                 Err(error) => error,
             };
-            session.outlast(error, connection).await.map_err(|error| self.refused(error))?;
+            session.wait_if_transient(error, connection).await.map_err(|error| self.refused(error))?;
         }
         Ok(())
     }
