@@ -1,4 +1,4 @@
-//! Decides which requests the leader accepts. The order of the checks is that of the server's `PrepRequestProcessor`.
+//! Decides which requests the leader accepts. It checks in the order of the server's `PrepRequestProcessor`.
 //!
 //! The checks see the tree as it will be once everything proposed is committed: outstanding changes come first.
 

@@ -206,9 +206,9 @@ async fn nothing_is_written_again_without_a_late_write() {
     assert_eq!(server.stat(&path).map(|stat| stat.version), Some(0));
 
     server.black_hole(&client);
-    let session = client.session_id();
+    let (session, sent) = (client.session_id(), client.request_counts().writes);
     let expired = async {
-        tokio::time::sleep(SOON).await;
+        server.until(|| client.request_counts().writes > sent).await;
         server.expire_session(&client);
         server.heal();
         server.until(|| client.session_id().is_some() && client.session_id() != session).await;

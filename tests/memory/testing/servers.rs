@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use zookeeper_recipes::ConnectionState::{Lost, Reconnected, Suspended};
-use zookeeper_recipes::testing::{Data, TestingServer};
+use zookeeper_recipes::testing::{Data, Operation, TestingServer};
 use zookeeper_recipes::{Client, CreateMode, ErrorKind};
 
 use super::fixture::{A_MOMENT, States, T, connect, create, session};
@@ -145,6 +145,12 @@ async fn cut_off_knows_how_many_there_are() {
 #[should_panic(expected = "server 0 cannot be cut off in an ensemble of 1")]
 async fn cut_off_needs_another_server_to_be_cut_off_from() {
     TestingServer::start().cut_off(0, T);
+}
+
+#[tokio::test(start_paused = true)]
+#[should_panic(expected = "SetData cannot be made to fail; only Exists, GetData and List can")]
+async fn a_write_cannot_be_made_to_fail_as_a_read() {
+    TestingServer::start().fail_reads("/node", Operation::SetData);
 }
 
 #[tokio::test(start_paused = true)]

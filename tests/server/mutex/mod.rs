@@ -15,3 +15,4 @@ mod requests;
 mod restart;
 mod revoke;
 mod stopped;
+mod threads;

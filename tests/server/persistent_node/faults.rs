@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use zookeeper_recipes::ErrorPolicy;
 use zookeeper_recipes::persistent_node::{NodeMode, NodeState};
+use zookeeper_recipes::{ErrorKind, ErrorPolicy};
 
 use super::fixture::{Fixture, SOON, builder, connect, eventually, node, present, reaches};
 use crate::support::{Fault, Observer, Proxy, ZooKeeper, unique_path, within};
@@ -55,6 +55,29 @@ async fn one_that_is_cut_off_loses_its_node_to_the_next_and_waits_afterwards() {
     within("it is closed", SOON, next.close()).await.expect("closed");
     present(&first).await;
     assert_eq!(fixture.observer.data(&path).await.as_deref(), Some(&b"first"[..]));
+}
+
+/// The node has the wanted data all the time: only its version tells whether the servers would refuse the lost write.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lasting_node_is_written_past_a_write_that_was_lost_with_its_session() {
+    let fixture = Fixture::with_directory("late").await;
+    let (proxy, client) = fixture.client_behind_proxy(SESSION, ErrorPolicy::Standard).await;
+    let path = format!("{}/n", fixture.path);
+    let node = node(&client, &path, NodeMode::Persistent, "data");
+    present(&node).await;
+    proxy.set(Fault::BlackHole).await;
+    let sent = client.request_counts().writes;
+    let written_back = async {
+        eventually("the write is sent", SOON, || async { client.request_counts().writes > sent }).await;
+        eventually("its session is given up", SOON, || async { client.session_id().is_none() }).await;
+        futures::join!(node.set_data("data"), proxy.set(Fault::Pass)).0
+    };
+    let writes = async { futures::join!(node.set_data("lost"), written_back).1 };
+    within("the old data is written again", SOON * 2, writes).await.expect("written");
+    present(&node).await;
+    let late = fixture.client().await.transaction().set_data(&path, b"late", Some(0)).commit().await;
+    assert_eq!(late.expect_err("the lost write would be refused").kind(), ErrorKind::BadVersion);
+    assert_eq!(fixture.observer.data(&path).await.as_deref(), Some(&b"data"[..]));
 }
 
 /// Curator's testSetDataWhenDisconnected and testNoServerAtStart, in one.

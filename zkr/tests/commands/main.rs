@@ -354,6 +354,21 @@ async fn a_balancer_is_shown_set_and_watched() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_shows_something_until_ctrl_c_has_succeeded_then() {
+    let fixture = Fixture::new("shown").await;
+    let path = fixture.path.as_str();
+    fixture.answer(&["balancer", "set-max", path, "1000"]).await;
+    for command in [&["balancer", "watch", path][..], &["inspect", path, "--watch=1s"]] {
+        let mut shown = fixture.start(command);
+        let mut lines = BufReader::new(shown.stdout.take().expect("its output")).lines();
+        within("it shows something", SOON, lines.next_line()).await.expect("it is text").expect("a line");
+        signal(&shown, Signal::SIGINT);
+        let told = ended(shown).await;
+        assert_eq!((told.status, &*told.err), (0, ""), "{command:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_wrong_with_the_arguments_is_told() {
     let fixture = Fixture::new("wrong").await;
     for (arguments, why) in [

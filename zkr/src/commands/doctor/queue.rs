@@ -11,7 +11,7 @@ use crate::output::count;
 impl Finding {
     /// Reports items that have been ready for long while none is claimed.
     pub fn unread(path: &str, queue: &Queue, tree: &Tree, now: SystemTime, limit: Duration) -> Option<Finding> {
-        let item = queue.oldest.as_ref().filter(|_| queue.claims.is_empty() && may_see_claims(path, tree))?;
+        let item = queue.oldest.as_ref().filter(|_| queue.claims.is_empty() && may_see_claims(path, &tree.denied))?;
         // A node that a session owns is the lock of a Curator consumer, which has the name of its item.
         let stat = item.stat.filter(|stat| stat.session_id.is_none())?;
         // A consumer of this library writes to an item when it claims it.
@@ -44,10 +44,31 @@ impl Finding {
 }
 
 /// Returns whether nothing is hidden where a queue has its claims.
-fn may_see_claims(path: &str, tree: &Tree) -> bool {
+fn may_see_claims(path: &str, denied: &[String]) -> bool {
     let claims = [format!("{path}-claims"), format!("{}/taken", path.trim_end_matches('/'))];
     let hides = |denied: &str, claims: &str| {
         denied.strip_prefix(claims).is_some_and(|below| below.is_empty() || below.starts_with('/'))
     };
-    !tree.denied.iter().any(|denied| claims.iter().any(|claims| hides(denied, claims)))
+    !denied.iter().any(|denied| claims.iter().any(|claims| hides(denied, claims)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn claims_are_seen_unless_their_own_directory_is_hidden() {
+        let may_see = |path: &str, denied: &[&str]| {
+            may_see_claims(path, &denied.iter().map(|denied| (*denied).to_owned()).collect::<Vec<_>>())
+        };
+        assert!(may_see("/q", &[]));
+        for hidden in ["/q-claims", "/q-claims/queue-0000000001", "/q/taken", "/q/taken/queue-0000000001"] {
+            assert!(!may_see("/q", &[hidden]), "{hidden}");
+            assert!(!may_see("/q", &["/other", hidden]), "{hidden}");
+        }
+        for other in ["/q-claims-old", "/q-claims-old/a", "/q/takeno", "/other-claims", "/q-dead"] {
+            assert!(may_see("/q", &[other]), "{other}");
+        }
+        assert!(!may_see("/", &["/taken"]));
+    }
 }
