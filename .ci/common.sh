@@ -91,11 +91,13 @@ ensure_python() {
 # For the tests beside Curator's own code, and for the benchmark of the cache, which does without it elsewhere.
 ensure_curator() {
     ! command -v apt-get >/dev/null && return
-    [ -e /usr/share/java/curator-recipes.jar ] && command -v javac >/dev/null && return
-    may_install "Curator (Debian's libcurator-recipes-java) or a JDK"
+    [ -e /usr/share/java/curator-recipes.jar ] && [ -e /usr/share/java/curator-x-discovery.jar ] &&
+        command -v javac >/dev/null && return
+    may_install "Curator (Debian's libcurator-recipes-java and libcurator-discovery-java) or a JDK"
     step "installing Curator"
     apt-get update -qq
-    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends libcurator-recipes-java default-jdk-headless
+    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends libcurator-recipes-java \
+        libcurator-discovery-java default-jdk-headless
 }
 
 # What must hold of the source.
@@ -163,7 +165,7 @@ test_all() {
     CARGO_PROFILE_TEST_OPT_LEVEL=$1 cargo test "${everything[@]}" --no-run
 
     step "cargo test ${everything[*]}, with real ZooKeeper, TLS, SASL and kazoo"
-    env -u SIMULATION_SECONDS SEEDS=100 CARGO_PROFILE_TEST_OPT_LEVEL="$1" cargo test "${everything[@]}"
+    env -u SIMULATION_SECONDS SEEDS=30 CARGO_PROFILE_TEST_OPT_LEVEL="$1" cargo test "${everything[@]}"
 
     step "building the simulation, optimized"
     CARGO_PROFILE_TEST_OPT_LEVEL=2 cargo test "${everything[@]}" --test simulation --no-run
@@ -188,6 +190,7 @@ persistent_node|outlived a deletion by hand and a lost session|outlived a deleti
 shared_value|followed 3 modes, and the limit is 15|followed 3 modes, and the limit is 15
 cache|Both services have the 3 settings of the operator|Both services have the 4 settings of the operator
 group_member|members: alice, bob, carol|members: alice, bob, carol
+service_discovery|60 calls, 0 unanswered|60 calls, 0 unanswered
 distributed_queue|100 parcels put, 99 shipped, 1 dead letter, 0 lost|100 parcels put, 99 shipped, 1 dead letter, 0 lost
 metrics|15 locks acquired, 11 orders acked, 1 dead letter|15 locks acquired, 11 orders acked, 1 dead letter
 health_page|The page said 200, 503, 200|The page said 200

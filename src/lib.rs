@@ -23,6 +23,7 @@
 //! | many producers and consumers, each item delivered at least once | [`queue`] |
 //! | a configuration, or a list of services, in memory and kept up to date | [`cache`] |
 //! | the list of the processes that are alive, each with its data | [`group_member`] |
+//! | processes to register where they can be reached, and others to find them and choose one | [`service_discovery`] |
 //! | one value that many processes read and write | [`shared_value`] |
 //! | a counter for the whole cluster | [`atomic_long`] |
 //! | a maximum for the whole cluster, divided among its live members | [`throughput_balancer`] |
@@ -75,6 +76,7 @@
 //! * [`queue`](queue#when-things-fail)
 //! * [`cache`](cache#when-things-fail)
 //! * [`group_member`](group_member#when-things-fail)
+//! * [`service_discovery`](service_discovery#when-things-fail)
 //! * [`shared_value`](shared_value#when-things-fail)
 //! * [`atomic_long`](atomic_long#when-things-fail)
 //! * [`throughput_balancer`](throughput_balancer#when-things-fail)
@@ -124,6 +126,7 @@
 //! | `queue` | yes | [`queue`] |
 //! | `cache` | yes | [`cache`] |
 //! | `group-member` | yes | [`group_member`]; enables `cache` and `persistent-node` |
+//! | `service-discovery` | yes | [`service_discovery`]; enables `cache` and `persistent-node` |
 //! | `shared-value` | yes | [`shared_value`]; enables `cache` |
 //! | `atomic-long` | yes | [`atomic_long`]; enables `mutex` |
 //! | `json` | yes | items of a queue, nodes of a cache and shared values as JSON |
@@ -157,6 +160,7 @@
 //! | items of a queue that fail or become dead letters | `path`, `item`, `reason` |
 //! | persistent nodes | `path`, `state`, `czxid`; if another kind was adopted `mode`, `owner` |
 //! | comparisons of a cache with the servers | `path`, `nodes`, `changes` |
+//! | instances of a service that are down, and up again | `path` |
 //! | shares | `path`, `member`, `throughput`, `epoch`, `sequence` |
 //! | shares that a leader writes | `changed` |
 //! | deletes that are retried | `session`, `node` |
@@ -194,6 +198,7 @@
         feature = "queue",
         feature = "cache",
         feature = "group-member",
+        feature = "service-discovery",
         feature = "shared-value",
         feature = "atomic-long",
         feature = "json",
@@ -315,6 +320,7 @@ mod guide {
         barrier: "recipes/barrier.md",
         persistent_node: "recipes/persistent-node.md",
         group_member: "recipes/group-member.md",
+        service_discovery: "recipes/service-discovery.md",
         cache: "recipes/cache.md",
         shared_value: "recipes/shared-value.md",
         atomic_long: "recipes/atomic-long.md",

@@ -12,6 +12,7 @@ mod multi_lock;
 mod persistent_node;
 mod program;
 mod semaphore;
+mod service_discovery;
 mod shared_value;
 
 use program::Program;

@@ -32,6 +32,8 @@ pub mod queue;
 pub mod read_write_lock;
 #[cfg(feature = "semaphore")]
 pub mod semaphore;
+#[cfg(feature = "service-discovery")]
+pub mod service_discovery;
 #[cfg(feature = "shared-value")]
 pub mod shared_value;
 #[cfg(feature = "throughput-balancer")]

@@ -13,6 +13,7 @@
     feature = "persistent-node",
     feature = "cache",
     feature = "group-member",
+    feature = "service-discovery",
     feature = "shared-value",
     feature = "atomic-long",
     feature = "queue",
@@ -41,13 +42,14 @@ mod persistent_node;
 mod queue;
 mod read_write_lock;
 mod semaphore;
+mod service_discovery;
 mod shared_value;
 mod throughput_balancer;
 
 use std::collections::BTreeSet;
 
 /// The functions that the files cover.
-const COVERED: [&[&str]; 25] = [
+const COVERED: [&[&str]; 26] = [
     atomic_long::COVERED,
     barrier::COVERED,
     cache::COVERED,
@@ -71,6 +73,7 @@ const COVERED: [&[&str]; 25] = [
     read_write_lock::COVERED,
     read_write_lock::guard::COVERED,
     semaphore::COVERED,
+    service_discovery::COVERED,
     shared_value::COVERED,
     throughput_balancer::COVERED,
 ];

@@ -86,6 +86,7 @@ mod limiter;
     feature = "queue",
     feature = "read-write-lock",
     feature = "semaphore",
+    feature = "service-discovery",
     feature = "shared-value"
 ))]
 mod malformed;
@@ -113,6 +114,8 @@ mod queue;
 mod read_write_lock;
 #[cfg(feature = "semaphore")]
 mod semaphore;
+#[cfg(feature = "service-discovery")]
+mod service_discovery;
 #[cfg(all(feature = "shared-value", feature = "json"))]
 mod shared_value;
 #[cfg(all(

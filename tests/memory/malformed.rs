@@ -12,6 +12,7 @@ use zookeeper_recipes::persistent_node::PersistentNode;
 use zookeeper_recipes::queue::{DistributedQueue, Utf8};
 use zookeeper_recipes::read_write_lock::InterProcessReadWriteLock;
 use zookeeper_recipes::semaphore::InterProcessSemaphore;
+use zookeeper_recipes::service_discovery::{ServiceDiscovery, ServiceInstance};
 use zookeeper_recipes::shared_value::SharedValue;
 use zookeeper_recipes::testing::{Loss, Operation, TestingServer};
 
@@ -34,7 +35,7 @@ const KINDS: [Operation; 11] = [
     Operation::RemoveWatch,
 ];
 
-const USES: [(&str, Use); 12] = [
+const USES: [(&str, Use); 13] = [
     ("mutex", |client| {
         Box::pin(async move {
             let mutex = InterProcessMutex::new(client, "/use")?;
@@ -92,6 +93,19 @@ const USES: [(&str, Use); 12] = [
             let member = GroupMember::join(client, "/use", "me", "").await?;
             member.wait_for(|members| members.len() == 1).await?;
             member.leave().await?;
+            Ok(())
+        })
+    }),
+    ("service", |client| {
+        Box::pin(async move {
+            let discovery = ServiceDiscovery::<()>::new(client, "/use")?;
+            let instance = ServiceInstance::builder("api").id("a").build()?;
+            let registration = discovery.register(instance).await?;
+            let service = discovery.service("api").start().await?;
+            service.wait_for(1).await?;
+            registration.set_enabled(false).await?;
+            discovery.names().await?;
+            registration.unregister().await?;
             Ok(())
         })
     }),

@@ -47,6 +47,8 @@ mod rig;
 mod security;
 #[cfg(feature = "semaphore")]
 mod semaphore;
+#[cfg(feature = "service-discovery")]
+mod service_discovery;
 #[cfg(feature = "shared-value")]
 mod shared_value;
 #[cfg(all(feature = "queue", feature = "mutex", feature = "cache", feature = "persistent-node"))]

@@ -29,6 +29,7 @@ mod queue;
 mod read_write_lock;
 mod seeds;
 mod semaphore;
+mod service_discovery;
 mod shared_value;
 mod stage;
 mod throughput_balancer;

@@ -1,9 +1,9 @@
 //! Requests that may be carried out after their session was given up: until when, and a create of that kind. Writes
 //! have a module of their own, `late_writes`.
 //!
-//! Such a request was sent and not answered, and the servers have not reported that its session is over. It may still be
-//! on its way. A server that it reaches in time carries it out, although this client is in another session by then. After
-//! a create, the client has found no node there.
+//! Such a request was sent and not answered, and the servers have not reported that its session is over. It may still
+//! be on its way. A server that it reaches in time carries it out, although this client is in another session by then.
+//! After a create, the client has found no node there.
 //!
 //! The servers refuse it once they have expired the session: a session timeout and a tick after they last heard from
 //! it. This assumes that no other request of an earlier connection reaches them after the session was given up.

@@ -1,6 +1,6 @@
 //! One line for two libraries: kazoo's `Lock` (Python) and `InterProcessMutex` take turns at one path on a real server.
 //! The same with its `ReadLock` and `WriteLock`. And a cache that follows what kazoo writes, and members of its
-//! parties. Then the locks again, with Curator's own code in a JVM.
+//! parties. Then the locks again, and registered services, with Curator's own code in a JVM.
 //!
 //! Needs python3 and the feature `interop`; kazoo is installed from PyPI into a virtual environment below `target`. The
 //! tests with Curator are ignored, as they need a JDK and its jars.

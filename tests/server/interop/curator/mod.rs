@@ -1,8 +1,10 @@
-//! Curator's locks and ours at one path, on a real server.
+//! Curator's own code and ours at one path, on a real server.
 //!
 //! `cargo test --all-features --test server curator -- --ignored` runs these tests. They need a JDK, and Debian's
-//! `libcurator-recipes-java`.
+//! `libcurator-recipes-java` and `libcurator-discovery-java`.
 
+#[cfg(feature = "service-discovery")]
+mod discovery;
 mod locks;
 #[cfg(any(feature = "atomic-long", feature = "shared-value"))]
 mod numbers;

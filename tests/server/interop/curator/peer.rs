@@ -8,12 +8,14 @@ use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
 use crate::support::curator::java;
 
-const PROGRAM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/server/interop/curator/CuratorPeer.java");
+const LOCKS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/server/interop/curator/CuratorPeer.java");
+#[cfg(feature = "service-discovery")]
+const DISCOVERY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/server/interop/curator/DiscoveryPeer.java");
 
-/// A JVM that obeys commands; see the program. Killed on drop.
+/// A JVM that obeys commands; see the programs. Killed on drop.
 #[derive(Debug)]
 pub(crate) struct Curator {
-    _child: Child,
+    child: Child,
     commands: ChildStdin,
     answers: Lines<BufReader<ChildStdout>>,
 }
@@ -21,14 +23,23 @@ pub(crate) struct Curator {
 impl Curator {
     /// Starts one that has so many participants, each with a session of its own.
     pub(crate) async fn start(connect_string: &str, judge: SocketAddr, participants: usize) -> Curator {
-        let java = java(PROGRAM).unwrap_or_else(|why| panic!("Curator is needed: {why}"));
+        Curator::run(LOCKS, &[connect_string, &judge.to_string(), &participants.to_string()]).await
+    }
+
+    /// Starts one that registers and finds instances; see the program for its arguments.
+    #[cfg(feature = "service-discovery")]
+    pub(crate) async fn discovery(args: &[&str]) -> Curator {
+        Curator::run(DISCOVERY, args).await
+    }
+
+    async fn run(program: &str, args: &[&str]) -> Curator {
+        let java = java(program).unwrap_or_else(|why| panic!("Curator is needed: {why}"));
         let mut java = Command::from(java);
-        java.args([connect_string, &judge.to_string(), &participants.to_string()]);
-        java.stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
+        java.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
         let mut child = java.spawn().unwrap_or_else(|error| panic!("a JDK is needed: {error}"));
         let commands = child.stdin.take().expect("it is piped");
         let answers = BufReader::new(child.stdout.take().expect("it is piped")).lines();
-        let mut curator = Curator { _child: child, commands, answers };
+        let mut curator = Curator { child, commands, answers };
         assert_eq!(curator.answer().await, "ready");
         curator
     }
@@ -48,5 +59,11 @@ impl Curator {
     pub(crate) async fn answer(&mut self) -> String {
         let line = self.answers.next_line().await.expect("the JVM can be read");
         line.expect("the JVM answers; otherwise its standard error says why it does not")
+    }
+
+    /// Kills the JVM with SIGKILL.
+    #[cfg(feature = "service-discovery")]
+    pub(crate) async fn kill(mut self) {
+        self.child.kill().await.expect("it is killed");
     }
 }

@@ -1,0 +1,63 @@
+//! The error of a service discovery.
+
+use std::sync::Arc;
+
+use crate::client::{self, ErrorKind};
+use crate::recipes::error::recipe_error;
+use crate::{cache, persistent_node};
+
+recipe_error! {
+    /// An error of a [`ServiceDiscovery`](super::ServiceDiscovery), a [`Registration`](super::Registration) or a
+    /// [`Service`](super::Service).
+    "service at", closed: "it has been closed, or its client has been, or the runtime behind it has ended";
+    {
+        /// Another session has a node with this id. The node ends with that session, which is up to a session timeout
+        /// later if its process has crashed. [`wait`](super::ServiceDiscoveryBuilder::wait) waits for that.
+        #[error(
+            "service at {path}: session {session:#x} has registered this id; choose another id, or wait for the end of \
+             that session with ServiceDiscoveryBuilder::wait"
+        )]
+        Taken {
+            /// The path of the node.
+            path: Arc<str>,
+            /// The session that has it.
+            session: i64,
+        },
+    }
+    kind {
+        Error::Taken { .. } => ErrorKind::NodeExists,
+    }
+    retryable {
+        // That session may end.
+        Error::Taken { .. } => true,
+    }
+    /// Returns whether the registration or the service has ended permanently.
+    lost {}
+}
+
+impl Error {
+    /// Creates the error of a value that is not allowed.
+    pub(super) fn invalid(path: &str, why: String) -> Self {
+        Error::InvalidOption { path: path.into(), why }
+    }
+
+    /// Converts an error of the node of a registration.
+    pub(super) fn node(path: &str, error: persistent_node::Error) -> Self {
+        let path = path.into();
+        match error {
+            persistent_node::Error::Client { error, .. } => Error::Client { path, error },
+            persistent_node::Error::Closed { .. } => Error::Closed { path },
+            persistent_node::Error::InvalidOption { why, .. } => Error::InvalidOption { path, why },
+        }
+    }
+
+    /// Converts an error of the copy of a service.
+    pub(super) fn cache(path: &str, error: cache::Error) -> Self {
+        let path = path.into();
+        match error {
+            cache::Error::Client { error, .. } => Error::Client { path, error },
+            cache::Error::Closed { .. } => Error::Closed { path },
+            cache::Error::InvalidOption { why, .. } => Error::InvalidOption { path, why },
+        }
+    }
+}

@@ -1,0 +1,385 @@
+//! An instance of a service: what is registered, and what is found.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use uuid::Uuid;
+
+use super::error::Error;
+use super::{ServiceType, UriSpec};
+use crate::layout::service_discovery::{CLASS, Record};
+use crate::util::serializer::{BoxError, Serializer};
+
+/// An instance of a service: where it can be reached, and a payload of your own type. Curator's `ServiceInstance`.
+///
+/// ```
+/// use serde::{Deserialize, Serialize};
+/// use zookeeper_recipes::service_discovery::ServiceInstance;
+///
+/// #[derive(Debug, Clone, Serialize, Deserialize)]
+/// struct Details {
+///     zone: String,
+/// }
+///
+/// # fn main() -> Result<(), zookeeper_recipes::service_discovery::Error> {
+/// let instance = ServiceInstance::builder("api")
+///     .address("10.0.0.1")
+///     .port(8080)
+///     .payload(Details { zone: "a".into() })
+///     .build()?;
+/// assert_eq!(instance.payload().map(|details| details.zone.as_str()), Some("a"));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct ServiceInstance<P> {
+    /// Without the payload.
+    pub(super) record: Record,
+    payload: Option<P>,
+    payload_class: Option<String>,
+}
+
+impl<P> ServiceInstance<P> {
+    /// Returns a builder for an instance of the service `name`.
+    pub fn builder(name: impl Into<String>) -> ServiceInstanceBuilder<P> {
+        ServiceInstanceBuilder::new(name.into())
+    }
+
+    /// Returns the name of the service.
+    pub fn name(&self) -> &str {
+        &self.record.name
+    }
+
+    /// Returns the id. Only instances that are [sequential](ServiceType::DynamicSequential) may share one.
+    pub fn id(&self) -> &str {
+        &self.record.id
+    }
+
+    /// Returns the address: a host name, or an IP address.
+    pub fn address(&self) -> Option<&str> {
+        self.record.address.as_deref()
+    }
+
+    /// Returns the port.
+    pub fn port(&self) -> Option<u16> {
+        self.record.port
+    }
+
+    /// Returns the port for TLS.
+    pub fn ssl_port(&self) -> Option<u16> {
+        self.record.ssl_port
+    }
+
+    /// Returns the payload.
+    pub fn payload(&self) -> Option<&P> {
+        self.payload.as_ref()
+    }
+
+    /// Returns the Java class of the payload, if the node names one.
+    pub fn payload_class(&self) -> Option<&str> {
+        self.payload_class.as_deref()
+    }
+
+    /// Returns when the instance was built, by the clock of its machine.
+    #[doc(alias = "getRegistrationTimeUTC")]
+    pub fn registration_time(&self) -> SystemTime {
+        let since = Duration::from_millis(self.record.registration_time.unsigned_abs());
+        let time = if self.record.registration_time < 0 {
+            UNIX_EPOCH.checked_sub(since)
+        } else {
+            UNIX_EPOCH.checked_add(since)
+        };
+        time.unwrap_or(UNIX_EPOCH)
+    }
+
+    /// Returns how long the instance stays registered. One that does not say so is [`ServiceType::Dynamic`].
+    pub fn service_type(&self) -> ServiceType {
+        self.record.service_type.unwrap_or_default()
+    }
+
+    /// Returns how to make the URI.
+    pub fn uri_spec(&self) -> Option<UriSpec> {
+        self.record.uri_spec.clone().map(UriSpec)
+    }
+
+    /// Returns the URI, or `None` if there is no [`UriSpec`], or no value for one of its variables.
+    #[doc(alias = "buildUriSpec")]
+    pub fn uri(&self) -> Option<String> {
+        self.build_uri(&self.uri_spec()?)
+    }
+
+    /// Returns the URI of this instance by another [`UriSpec`], or `None` if there is no value for one of its
+    /// variables.
+    pub fn build_uri(&self, spec: &UriSpec) -> Option<String> {
+        spec.fill(|variable| self.variable(variable))
+    }
+
+    /// Returns the value of a variable of a [`UriSpec`].
+    fn variable(&self, name: &str) -> Option<String> {
+        Some(match name {
+            "scheme" => if self.ssl_port().is_some() { "https" } else { "http" }.to_owned(),
+            "name" => self.name().to_owned(),
+            "id" => self.id().to_owned(),
+            "address" => self.address()?.to_owned(),
+            "port" => self.port()?.to_string(),
+            "ssl-port" => self.ssl_port()?.to_string(),
+            "registration-time-utc" => self.record.registration_time.to_string(),
+            "service-type" => serde_json::to_value(self.service_type()).ok()?.as_str()?.to_lowercase(),
+            "[" => "{".to_owned(),
+            "]" => "}".to_owned(),
+            _ => return None,
+        })
+    }
+
+    /// Returns whether the instance accepts work. One that does not say so is enabled.
+    pub fn is_enabled(&self) -> bool {
+        self.record.enabled != Some(false)
+    }
+
+    /// Sets whether the instance accepts work.
+    pub(super) fn set_enabled(&mut self, enabled: bool) {
+        self.record.enabled = field_of(enabled);
+    }
+}
+
+impl<P: Serialize> ServiceInstance<P> {
+    /// Returns the data of the instance's node.
+    pub(super) fn to_bytes(&self) -> Result<Vec<u8>, String> {
+        self.to_bytes_with(self.record.enabled)
+    }
+
+    /// Returns the data of the node, with this value of `enabled`.
+    pub(super) fn to_bytes_with(&self, enabled: Option<bool>) -> Result<Vec<u8>, String> {
+        let json = |error: serde_json::Error| format!("a payload that cannot be written as JSON: {error}");
+        let mut payload = self.payload.as_ref().map(serde_json::to_value).transpose().map_err(json)?;
+        if let Some(class) = &self.payload_class {
+            match &mut payload {
+                Some(Value::Object(fields)) => drop(fields.insert(CLASS.to_owned(), class.as_str().into())),
+                Some(other) => {
+                    return Err(format!("a payload class for the payload {other}; only an object has a class"));
+                }
+                None => return Err("a payload class without a payload".to_owned()),
+            }
+        }
+        serde_json::to_vec(&Record { payload, enabled, ..self.record.clone() }).map_err(json)
+    }
+}
+
+impl<P: DeserializeOwned> ServiceInstance<P> {
+    /// Reads the data of a node. What is missing there is as the builder has it by default, so that equal instances are
+    /// equal, no matter which program wrote them.
+    pub(super) fn from_bytes(bytes: &[u8]) -> Result<Self, BoxError> {
+        let mut record: Record = serde_json::from_slice(bytes)?;
+        let mut payload = record.payload.take();
+        let class = payload.as_mut().and_then(Value::as_object_mut).and_then(|fields| fields.remove(CLASS));
+        let payload_class = class.as_ref().map(|class| class.as_str().map_or_else(|| class.to_string(), str::to_owned));
+        let payload = payload.map(|payload| read_payload(payload, class)).transpose();
+        let payload = payload.map_err(|error| format!("the payload: {error}"))?;
+        record.service_type.get_or_insert_default();
+        let mut instance = ServiceInstance { record, payload, payload_class };
+        instance.set_enabled(instance.is_enabled());
+        Ok(instance)
+    }
+}
+
+/// Returns the field `enabled`. One that accepts work has none, so that the node is as Curator writes it by default.
+pub(super) fn field_of(enabled: bool) -> Option<bool> {
+    (!enabled).then_some(false)
+}
+
+/// Reads a payload without its class; if its type needs that, as an enum with `#[serde(tag = "@class")]` does, with it.
+fn read_payload<P: DeserializeOwned>(mut payload: Value, class: Option<Value>) -> serde_json::Result<P> {
+    let without = P::deserialize(&payload);
+    match (without, class, payload.as_object_mut()) {
+        (Err(error), Some(class), Some(fields)) => {
+            fields.insert(CLASS.to_owned(), class);
+            P::deserialize(payload).map_err(|_| error)
+        }
+        (without, ..) => without,
+    }
+}
+
+/// Reads instances for a cache.
+pub(super) struct InstanceJson<P>(PhantomData<fn() -> P>);
+
+impl<P> InstanceJson<P> {
+    pub(super) const fn new() -> Self {
+        InstanceJson(PhantomData)
+    }
+}
+
+impl<P> fmt::Debug for InstanceJson<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("InstanceJson")
+    }
+}
+
+impl<P: Serialize + DeserializeOwned + Send + Sync + 'static> Serializer for InstanceJson<P> {
+    type Item = ServiceInstance<P>;
+
+    fn serialize(&self, instance: &ServiceInstance<P>) -> Result<Vec<u8>, BoxError> {
+        Ok(instance.to_bytes()?)
+    }
+
+    fn deserialize(&self, bytes: &[u8]) -> Result<ServiceInstance<P>, BoxError> {
+        ServiceInstance::from_bytes(bytes)
+    }
+}
+
+/// Describes a [`ServiceInstance`]; see [`ServiceInstance::builder`].
+#[derive(Debug, Clone)]
+#[must_use = "there is no instance before build()"]
+pub struct ServiceInstanceBuilder<P> {
+    name: String,
+    id: Option<String>,
+    address: Option<String>,
+    port: Option<u16>,
+    ssl_port: Option<u16>,
+    payload: Option<P>,
+    payload_class: Option<String>,
+    registration_time: Option<SystemTime>,
+    service_type: ServiceType,
+    uri_spec: Option<UriSpec>,
+    enabled: bool,
+}
+
+impl<P: Serialize> ServiceInstanceBuilder<P> {
+    /// Returns the instance.
+    ///
+    /// # Errors
+    /// [`Error::InvalidOption`] if the name or the id cannot be the name of a node, if the address is empty, if a port
+    /// is 0, or if the payload cannot be written as JSON, or has a [class](Self::payload_class) and is no object.
+    pub fn build(self) -> Result<ServiceInstance<P>, Error> {
+        let name = self.name.clone();
+        self.checked().map_err(|why| Error::invalid(&name, why))
+    }
+
+    fn checked(self) -> Result<ServiceInstance<P>, String> {
+        let id = self.id.unwrap_or_else(|| Uuid::new_v4().to_string());
+        check_element("name", &self.name)?;
+        check_element("id", &id)?;
+        if self.address.as_deref() == Some("") {
+            return Err("an empty address; give a host name or an IP address, or none".to_owned());
+        }
+        for (what, port) in [("port", self.port), ("TLS port", self.ssl_port)] {
+            if port == Some(0) {
+                return Err(format!("a {what} of 0; 1 to 65535 are allowed"));
+            }
+        }
+        let record = Record {
+            name: self.name,
+            id,
+            address: self.address,
+            port: self.port,
+            ssl_port: self.ssl_port,
+            payload: None,
+            registration_time: milliseconds(self.registration_time.unwrap_or_else(SystemTime::now)),
+            service_type: Some(self.service_type),
+            uri_spec: self.uri_spec.map(|spec| spec.0),
+            enabled: None,
+        };
+        let mut instance = ServiceInstance { record, payload: self.payload, payload_class: self.payload_class };
+        instance.set_enabled(self.enabled);
+        instance.to_bytes()?;
+        Ok(instance)
+    }
+}
+
+impl<P> ServiceInstanceBuilder<P> {
+    fn new(name: String) -> Self {
+        ServiceInstanceBuilder {
+            name,
+            id: None,
+            address: None,
+            port: None,
+            ssl_port: None,
+            payload: None,
+            payload_class: None,
+            registration_time: None,
+            service_type: ServiceType::default(),
+            uri_spec: None,
+            enabled: true,
+        }
+    }
+
+    /// Sets the id. Default: a random UUID.
+    pub fn id(mut self, id: impl Into<String>) -> Self {
+        self.id = Some(id.into());
+        self
+    }
+
+    /// Sets the address under which others reach the instance: a host name, or an IP address. None by default. (Curator
+    /// takes the first address of the machine, which is often not the right one.)
+    pub fn address(mut self, address: impl Into<String>) -> Self {
+        self.address = Some(address.into());
+        self
+    }
+
+    /// Sets the port, from 1 to 65 535.
+    pub fn port(mut self, port: u16) -> Self {
+        self.port = Some(port);
+        self
+    }
+
+    /// Sets the port for TLS, from 1 to 65 535.
+    pub fn ssl_port(mut self, port: u16) -> Self {
+        self.ssl_port = Some(port);
+        self
+    }
+
+    /// Sets the payload: any value that serde knows. Java reads an object only if it has a
+    /// [class](Self::payload_class), or if its payload type is a map.
+    pub fn payload(mut self, payload: P) -> Self {
+        self.payload = Some(payload);
+        self
+    }
+
+    /// Sets the Java class of the payload, which must be an object. It is written as the field `@class`, which Java's
+    /// Jackson needs to read a payload of its own type.
+    pub fn payload_class(mut self, class: impl Into<String>) -> Self {
+        self.payload_class = Some(class.into());
+        self
+    }
+
+    /// Sets the time of the registration. Default: now. Milliseconds are kept.
+    pub fn registration_time(mut self, time: SystemTime) -> Self {
+        self.registration_time = Some(time);
+        self
+    }
+
+    /// Sets how long the instance stays registered. Default [`ServiceType::Dynamic`].
+    pub fn service_type(mut self, service_type: ServiceType) -> Self {
+        self.service_type = service_type;
+        self
+    }
+
+    /// Sets how to make the URI. None by default.
+    pub fn uri_spec(mut self, spec: UriSpec) -> Self {
+        self.uri_spec = Some(spec);
+        self
+    }
+
+    /// Sets whether the instance accepts work. Default `true`.
+    pub fn enabled(mut self, enabled: bool) -> Self {
+        self.enabled = enabled;
+        self
+    }
+}
+
+/// Checks a text that becomes an element of a path.
+pub(super) fn check_element(what: &str, text: &str) -> Result<(), String> {
+    if text.is_empty() || text.contains('/') {
+        return Err(format!("the {what} {text:?}; it must be the name of a node: not empty, and without '/'"));
+    }
+    let path = format!("/{text}");
+    crate::util::path::validate_or_root(&path).map_err(|error| format!("the {what} {text:?}: {error}"))
+}
+
+fn milliseconds(time: SystemTime) -> i64 {
+    let signed = |duration: Duration| i64::try_from(duration.as_millis()).unwrap_or(i64::MAX);
+    time.duration_since(UNIX_EPOCH).map_or_else(|before| -signed(before.duration()), signed)
+}

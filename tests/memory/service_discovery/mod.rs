@@ -1,0 +1,9 @@
+//! Service discovery on an ensemble in memory.
+
+mod basics;
+mod choice;
+mod faults;
+mod fixture;
+mod formats;
+mod input;
+mod requests;
