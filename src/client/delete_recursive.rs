@@ -42,8 +42,8 @@ impl Client {
     /// # Errors
     /// [`ErrorKind::NoNode`] if the node does not exist, [`ErrorKind::NoAuth`]; [`ErrorKind::NotEmpty`] if others kept
     /// creating nodes there; [`ErrorKind::InvalidArgument`] for `/zookeeper` and what is below it, which belong to the
-    /// servers; [`ErrorKind::ConnectionLoss`] or [`ErrorKind::OutcomeUnknown`] if the connection is lost for long; the
-    /// latter also if an answer cannot be read. What was deleted before an error stays deleted, and repeating the call
+    /// servers; [`ErrorKind::ConnectionLoss`] or [`ErrorKind::OutcomeUnknown`] if the connection is lost for long; also
+    /// `OutcomeUnknown` if an answer cannot be read. What was deleted before an error stays deleted; repeating the call
     /// continues from there.
     ///
     /// # Cancel safety

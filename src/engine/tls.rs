@@ -37,7 +37,7 @@ pub(crate) fn server_name(host: &str) -> io::Result<ServerName<'static>> {
 /// In TLS 1.3 a server refuses a client's certificate only after the handshake, so the first read returns that error.
 ///
 /// # Errors
-/// The text is readable. The kind is that of the stream's own error, or `InvalidData` for a TLS error.
+/// An error of the stream keeps its kind; an error of TLS has the kind `InvalidData`, and a text for people.
 pub(crate) async fn handshake<S>(stream: S, host: &str, config: Arc<ClientConfig>) -> io::Result<TlsStream<S>>
 where
     S: AsyncRead + AsyncWrite + Unpin,

@@ -85,4 +85,22 @@ macro_rules! recipe_error {
     };
 }
 
+/// Defines the conversion from the error of a recipe that this one is made of.
+#[allow(unused_macros)] // no recipe of a smaller build may stand on another one
+macro_rules! from_recipe {
+    ($(#[$doc:meta])* $name:ident: $recipe:ident) => {
+        $(#[$doc])*
+        pub(super) fn $name(path: &str, error: crate::$recipe::Error) -> Self {
+            let path = path.into();
+            match error {
+                crate::$recipe::Error::Client { error, .. } => Error::Client { path, error },
+                crate::$recipe::Error::Closed { .. } => Error::Closed { path },
+                crate::$recipe::Error::InvalidOption { why, .. } => Error::InvalidOption { path, why },
+            }
+        }
+    };
+}
+
+#[allow(unused_imports)] // as above
+pub(crate) use from_recipe;
 pub(crate) use recipe_error;

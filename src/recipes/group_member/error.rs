@@ -3,9 +3,8 @@
 use std::sync::Arc;
 
 use crate::client::{self, ErrorKind};
-use crate::recipes::error::recipe_error;
+use crate::recipes::error::{from_recipe, recipe_error};
 use crate::util::path::quoted_bytes;
-use crate::{cache, persistent_node};
 
 recipe_error! {
     /// An error of a [`GroupMember`](super::GroupMember).
@@ -41,23 +40,13 @@ recipe_error! {
 }
 
 impl Error {
-    /// Converts an error of the member's node.
-    pub(super) fn node(path: &Arc<str>, error: persistent_node::Error) -> Self {
-        let path = Arc::clone(path);
-        match error {
-            persistent_node::Error::Client { error, .. } => Error::Client { path, error },
-            persistent_node::Error::Closed { .. } => Error::Closed { path },
-            persistent_node::Error::InvalidOption { why, .. } => Error::InvalidOption { path, why },
-        }
+    from_recipe! {
+        /// Converts an error of the member's node.
+        node: persistent_node
     }
 
-    /// Converts an error of the copy of the group.
-    pub(super) fn cache(path: &Arc<str>, error: cache::Error) -> Self {
-        let path = Arc::clone(path);
-        match error {
-            cache::Error::Client { error, .. } => Error::Client { path, error },
-            cache::Error::Closed { .. } => Error::Closed { path },
-            cache::Error::InvalidOption { why, .. } => Error::InvalidOption { path, why },
-        }
+    from_recipe! {
+        /// Converts an error of the copy of the group.
+        cache: cache
     }
 }

@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use crate::client::{self, ErrorKind};
-use crate::recipes::error::recipe_error;
-use crate::{cache, persistent_node};
+use crate::recipes::error::{from_recipe, recipe_error};
 
 recipe_error! {
     /// An error of a [`ServiceDiscovery`](super::ServiceDiscovery), a [`Registration`](super::Registration) or a
@@ -41,23 +40,13 @@ impl Error {
         Error::InvalidOption { path: path.into(), why }
     }
 
-    /// Converts an error of the node of a registration.
-    pub(super) fn node(path: &str, error: persistent_node::Error) -> Self {
-        let path = path.into();
-        match error {
-            persistent_node::Error::Client { error, .. } => Error::Client { path, error },
-            persistent_node::Error::Closed { .. } => Error::Closed { path },
-            persistent_node::Error::InvalidOption { why, .. } => Error::InvalidOption { path, why },
-        }
+    from_recipe! {
+        /// Converts an error of the node of a registration.
+        node: persistent_node
     }
 
-    /// Converts an error of the copy of a service.
-    pub(super) fn cache(path: &str, error: cache::Error) -> Self {
-        let path = path.into();
-        match error {
-            cache::Error::Client { error, .. } => Error::Client { path, error },
-            cache::Error::Closed { .. } => Error::Closed { path },
-            cache::Error::InvalidOption { why, .. } => Error::InvalidOption { path, why },
-        }
+    from_recipe! {
+        /// Converts an error of the copy of a service.
+        cache: cache
     }
 }

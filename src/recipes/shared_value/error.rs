@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::cache;
 use crate::client::{self, ErrorKind};
-use crate::recipes::error::recipe_error;
+use crate::recipes::error::{from_recipe, recipe_error};
 use crate::util::path::quoted_bytes;
 
 recipe_error! {
@@ -89,13 +88,8 @@ recipe_error! {
 }
 
 impl Error {
-    /// Converts an error of the copy of the node.
-    pub(super) fn cache(path: &Arc<str>, error: cache::Error) -> Self {
-        let path = Arc::clone(path);
-        match error {
-            cache::Error::Client { error, .. } => Error::Client { path, error },
-            cache::Error::Closed { .. } => Error::Closed { path },
-            cache::Error::InvalidOption { why, .. } => Error::InvalidOption { path, why },
-        }
+    from_recipe! {
+        /// Converts an error of the copy of the node.
+        cache: cache
     }
 }
