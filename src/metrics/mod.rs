@@ -36,9 +36,9 @@
 #![doc = include_str!("table.md")]
 //!
 //! All values are of one process. Several clients, and several recipes at one path, add up, except in `queue_items`,
-//! `queue_claimed_items`, `cache_nodes`, `cache_unreadable` and `cache_confirmed_timestamp_seconds`: these show what
-//! any of them saw last. The fourth column says how to combine the values of several processes: what only a leader
-//! reports (`balancer_maximum` and the like) is 0 in all others.
+//! `queue_claimed_items`, and the gauges of caches and services: these show what any of them saw last. The fourth
+//! column says how to combine the values of several processes: what only a leader reports (`balancer_maximum` and the
+//! like) is 0 in all others.
 //!
 //! What has ended is no longer reported: a gauge to which several contribute goes down; the others show no number (NaN)
 //! once the last of their sources has ended. Counters that an operator must watch (a lost session, a lost lock, a dead

@@ -293,4 +293,33 @@ metrics! {
         WAIT,
         "How long it took to compare everything with the servers, at the beginning and after each reconnect.",
     );
+    SERVICE_INSTANCES = gauge(
+        "zookeeper_recipes_service_instances",
+        &["path"],
+        Aggregate::Max,
+        "Instances of a service that are registered and can be read.",
+    );
+    SERVICE_AVAILABLE = gauge(
+        "zookeeper_recipes_service_available_instances",
+        &["path"],
+        Aggregate::Min,
+        "Instances that are enabled and not down. At 0, callers choose among the others.",
+    );
+    SERVICE_DOWN = gauge(
+        "zookeeper_recipes_service_down_instances",
+        &["path"],
+        Aggregate::Max,
+        "Instances that are down, as their callers have reported errors.",
+    );
+    SERVICE_UNREADABLE = gauge(
+        "zookeeper_recipes_service_unreadable_instances",
+        &["path"],
+        Aggregate::Max,
+        "Nodes of a service that cannot be read or decoded.",
+    );
+    SERVICE_ERRORS = counter(
+        "zookeeper_recipes_service_errors_total",
+        &["path"],
+        "Errors of calls to instances, as reported with `report_error`.",
+    );
 }

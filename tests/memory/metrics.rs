@@ -15,6 +15,7 @@ use zookeeper_recipes::mutex::InterProcessMutex;
 use zookeeper_recipes::queue::{DistributedQueue, Utf8};
 use zookeeper_recipes::read_write_lock::InterProcessReadWriteLock;
 use zookeeper_recipes::semaphore::InterProcessSemaphore;
+use zookeeper_recipes::service_discovery::{ServiceDiscovery, ServiceInstance};
 use zookeeper_recipes::testing::{Data, TestingServer};
 use zookeeper_recipes::throughput_balancer::{ThroughputBalancer, set_max_throughput};
 use zookeeper_recipes::{Client, ConnectionState, CreateMode, ErrorKind};
@@ -278,6 +279,39 @@ async fn a_cache_tells_its_nodes_and_as_of_when_they_are() {
     tokio::time::sleep(SOON).await;
     let scrape = exporter.scrape();
     assert!(["cache_nodes", "cache_confirmed_timestamp_seconds"].iter().all(|name| scrape.value(name, &path).is_nan()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_service_reports_its_instances_and_the_errors_of_calls() {
+    let exporter = Exporter::install();
+    let server = TestingServer::start();
+    let client = client(&server).await;
+    let discovery = ServiceDiscovery::<()>::new(&client, "/services").expect("a good path");
+    let instance = |id: &str| ServiceInstance::builder("api").id(id).build().expect("a good instance");
+    let a = discovery.register(instance("a")).await.expect("registered");
+    let _b = discovery.register(instance("b")).await.expect("registered");
+    server.create_by_hand("/services/api/bad", "{", CreateMode::Persistent).expect("a node");
+    let path = ["path=\"/services/api\""];
+    let values = || {
+        let scrape = exporter.scrape();
+        ["instances", "available_instances", "down_instances", "unreadable_instances", "errors_total"]
+            .map(|name| scrape.value(&format!("service_{name}"), &path))
+    };
+    let api = within("it is there", SOON, discovery.service("api").start()).await.expect("a service");
+    assert_eq!(values(), [2.0, 2.0, 0.0, 1.0, 0.0]);
+    let failing = api.instances().get("b").expect("it is there");
+    for _ in 0..2 {
+        api.report_error(&failing);
+    }
+    tokio::time::sleep(SOON).await;
+    assert_eq!(values(), [2.0, 1.0, 1.0, 1.0, 2.0]);
+    a.set_enabled(false).await.expect("written");
+    tokio::time::sleep(SOON).await;
+    assert_eq!(values(), [2.0, 0.0, 1.0, 1.0, 2.0]);
+    assert_eq!(exporter.scrape().value("cache_nodes", &path), 3.0, "the age is that of the cache");
+    drop(api);
+    tokio::time::sleep(SOON).await;
+    assert!(values()[..4].iter().all(|value| value.is_nan()), "{:?}", values());
 }
 
 #[tokio::test(start_paused = true)]

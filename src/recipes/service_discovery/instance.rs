@@ -142,7 +142,7 @@ impl<P> ServiceInstance<P> {
 
     /// Sets whether the instance accepts work.
     pub(super) fn set_enabled(&mut self, enabled: bool) {
-        self.record.enabled = field_of(enabled);
+        self.record.enabled = enabled_field(enabled);
     }
 }
 
@@ -152,7 +152,7 @@ impl<P: Serialize> ServiceInstance<P> {
         self.to_bytes_with(self.record.enabled)
     }
 
-    /// Returns the data of the node, with this value of `enabled`.
+    /// Returns the data of the node, with this field `enabled`.
     pub(super) fn to_bytes_with(&self, enabled: Option<bool>) -> Result<Vec<u8>, String> {
         let json = |error: serde_json::Error| format!("a payload that cannot be written as JSON: {error}");
         let mut payload = self.payload.as_ref().map(serde_json::to_value).transpose().map_err(json)?;
@@ -186,8 +186,29 @@ impl<P: DeserializeOwned> ServiceInstance<P> {
     }
 }
 
+impl<P: Clone> ServiceInstance<P> {
+    /// Returns a builder that has all of this instance: to change a part of it, for
+    /// [`Registration::update`](super::Registration::update).
+    pub fn to_builder(&self) -> ServiceInstanceBuilder<P> {
+        let record = self.record.clone();
+        ServiceInstanceBuilder {
+            name: record.name,
+            id: Some(record.id),
+            address: record.address,
+            port: record.port,
+            ssl_port: record.ssl_port,
+            payload: self.payload.clone(),
+            payload_class: self.payload_class.clone(),
+            registration_time: Some(record.registration_time),
+            service_type: self.service_type(),
+            uri_spec: self.uri_spec(),
+            enabled: self.is_enabled(),
+        }
+    }
+}
+
 /// Returns the field `enabled`. One that accepts work has none, so that the node is as Curator writes it by default.
-pub(super) fn field_of(enabled: bool) -> Option<bool> {
+pub(super) fn enabled_field(enabled: bool) -> Option<bool> {
     (!enabled).then_some(false)
 }
 
@@ -241,7 +262,8 @@ pub struct ServiceInstanceBuilder<P> {
     ssl_port: Option<u16>,
     payload: Option<P>,
     payload_class: Option<String>,
-    registration_time: Option<SystemTime>,
+    /// In milliseconds since 1970.
+    registration_time: Option<i64>,
     service_type: ServiceType,
     uri_spec: Option<UriSpec>,
     enabled: bool,
@@ -277,7 +299,7 @@ impl<P: Serialize> ServiceInstanceBuilder<P> {
             port: self.port,
             ssl_port: self.ssl_port,
             payload: None,
-            registration_time: milliseconds(self.registration_time.unwrap_or_else(SystemTime::now)),
+            registration_time: self.registration_time.unwrap_or_else(|| milliseconds(SystemTime::now())),
             service_type: Some(self.service_type),
             uri_spec: self.uri_spec.map(|spec| spec.0),
             enabled: None,
@@ -338,6 +360,15 @@ impl<P> ServiceInstanceBuilder<P> {
         self
     }
 
+    /// Changes the payload; the default one if there is none.
+    pub(super) fn change_payload(mut self, change: impl FnOnce(&mut P)) -> Self
+    where
+        P: Default,
+    {
+        change(self.payload.get_or_insert_default());
+        self
+    }
+
     /// Sets the Java class of the payload, which must be an object. It is written as the field `@class`, which Java's
     /// Jackson needs to read a payload of its own type.
     pub fn payload_class(mut self, class: impl Into<String>) -> Self {
@@ -347,7 +378,7 @@ impl<P> ServiceInstanceBuilder<P> {
 
     /// Sets the time of the registration. Default: now. Milliseconds are kept.
     pub fn registration_time(mut self, time: SystemTime) -> Self {
-        self.registration_time = Some(time);
+        self.registration_time = Some(milliseconds(time));
         self
     }
 

@@ -13,6 +13,7 @@ use tokio::time::Instant;
 use super::ServiceInstance;
 use super::found::{Instance, Instances};
 use super::health::{DownPolicy, Health, Standing};
+use super::measure::{Errors, Measured};
 use super::strategy::{Strategy, Weight};
 use super::turns::Turns;
 use crate::cache::Cache;
@@ -32,6 +33,7 @@ pub(super) struct Shared<P> {
     pub(super) health: Mutex<Health>,
     /// A report has changed which instances are chosen.
     pub(super) reported: Notify,
+    pub(super) errors: Errors,
 }
 
 /// What callers see at one moment.
@@ -66,6 +68,7 @@ pub(super) struct Keeper<P> {
     shared: Arc<Shared<P>>,
     cache: Cache<ServiceInstance<P>>,
     weight: Option<Weight<P>>,
+    measured: Measured,
     outage: Outage,
     /// Changes with each view. Closed when the task ends.
     viewed: watch::Sender<()>,
@@ -89,10 +92,18 @@ impl<P: Send + Sync + 'static> Keeper<P> {
             position: AtomicUsize::new(core.random.uuid().as_u128() as usize),
             health: Mutex::new(Health::new(policy)),
             reported: Notify::new(),
+            errors: Errors::new(core),
         });
         let (viewed, views) = watch::channel(());
-        let mut keeper =
-            Keeper { core: Arc::clone(core), shared: Arc::clone(&shared), cache, weight, outage: Outage::None, viewed };
+        let mut keeper = Keeper {
+            core: Arc::clone(core),
+            shared: Arc::clone(&shared),
+            measured: Measured::new(core, cache.path()),
+            cache,
+            weight,
+            outage: Outage::None,
+            viewed,
+        };
         keeper.look();
         (keeper, shared, views)
     }
@@ -153,6 +164,7 @@ impl<P: Send + Sync + 'static> Keeper<P> {
             candidates = before.turns.instances().cloned().collect();
         }
         let (all, next) = self.with_standing(candidates, now);
+        self.measured.viewed(&instances, &all);
         let draw = |below| (self.core.random.unit() * below as f64) as usize;
         let turns = Turns::new(all, self.weight.as_ref(), &before.turns, draw);
         self.shared.view.store(Arc::new(View { instances, turns }));
@@ -174,10 +186,10 @@ impl<P: Send + Sync + 'static> Keeper<P> {
         let present: HashMap<&str, i64> = instances.iter().map(|one| (one.path(), one.czxid())).collect();
         health.keep(|path, czxid| present.get(path) == Some(&czxid));
         let next = health.advance(now);
-        let with_standing = |instance: Instance<P>| {
+        let of = |instance: Instance<P>| {
             let standing = health.standing(&instance);
             (instance, standing)
         };
-        (instances.into_iter().map(with_standing).collect(), next)
+        (instances.into_iter().map(of).collect(), next)
     }
 }

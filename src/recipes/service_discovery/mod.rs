@@ -31,6 +31,10 @@
 //! each service. The payload is of any type that serde can write and read: `()` if no
 //! instance has one, `serde_json::Value` for any. An instance with a payload of another type cannot be read.
 //!
+//! With the feature `tower`, [`Service::targets`] gives the instances to the balancers of tower and tonic.
+//!
+//! With the feature `tower`, `Service::targets` gives the instances to the balancers of tower and tonic.
+//!
 //! # What it does not promise
 //!
 //! The instances come from a [`Snapshot`](crate::cache::Snapshot): they are as of a moment in the past. An instance
@@ -88,7 +92,8 @@
 //! | `<base>/<name>/_c_<uuid>-<id><ten digits>` | ephemeral; [sequential](ServiceType::DynamicSequential) | likewise |
 //!
 //! The JSON is what `JsonInstanceSerializer` writes in its compatible mode, which all versions of Curator read. An
-//! instance that is disabled has the field `enabled` as well. Curator before 4.2 cannot read that instance: it does not
+//! instance that is disabled has the field `enabled` as well, and each one on
+//! [request](ServiceDiscoveryBuilder::always_write_enabled). Curator before 4.2 cannot read that instance: it does not
 //! find it, or goes on with what it has read before. Source: the bytes that curator-x-discovery 5.4.0 and 5.7.1 write.
 
 mod change;
@@ -97,9 +102,15 @@ mod found;
 mod health;
 mod instance;
 mod keeper;
+#[cfg(feature = "tower")]
+mod made;
+mod measure;
+mod presets;
 mod registration;
 mod service;
 mod strategy;
+#[cfg(feature = "tower")]
+mod targets;
 mod turns;
 mod uri_spec;
 
@@ -115,9 +126,14 @@ pub use self::error::Error;
 pub use self::found::{Instance, Instances};
 pub use self::health::DownPolicy;
 pub use self::instance::{ServiceInstance, ServiceInstanceBuilder};
+#[cfg(feature = "tower")]
+pub use self::made::MadeServices;
+pub use self::presets::ZookeeperInstance;
 pub use self::registration::Registration;
 pub use self::service::{Service, ServiceBuilder};
 pub use self::strategy::{Load, Strategy};
+#[cfg(feature = "tower")]
+pub use self::targets::Targets;
 pub use self::uri_spec::{InvalidUriSpec, UriSpec};
 use crate::client::{Client, ErrorKind};
 pub use crate::layout::service_discovery::ServiceType;
@@ -127,8 +143,17 @@ use crate::util::path::join;
 pub struct ServiceDiscovery<P> {
     client: Client,
     path: Arc<str>,
-    waits: bool,
+    options: Options,
     payload: PhantomData<fn() -> P>,
+}
+
+/// How instances are registered.
+#[derive(Debug, Clone, Copy, Default)]
+struct Options {
+    /// Wait while another session has the id.
+    waits: bool,
+    /// Write `enabled` even if it is true.
+    always_writes_enabled: bool,
 }
 
 /// Configures a [`ServiceDiscovery`]; see [`ServiceDiscovery::builder`].
@@ -136,7 +161,7 @@ pub struct ServiceDiscovery<P> {
 pub struct ServiceDiscoveryBuilder<P> {
     client: Client,
     path: String,
-    waits: bool,
+    options: Options,
     payload: PhantomData<fn() -> P>,
 }
 
@@ -145,7 +170,16 @@ impl<P> ServiceDiscoveryBuilder<P> {
     /// default, it fails with [`Error::Taken`]. Set this for processes that restart with the same id: after a crash,
     /// the old node stays for up to a session timeout.
     pub fn wait(mut self) -> Self {
-        self.waits = true;
+        self.options.waits = true;
+        self
+    }
+
+    /// Writes the field `enabled` into each instance, as Curator does with `compatibleSerializationMode(false)`. By
+    /// default, only an instance that is disabled has it. Set this for readers that need the field. Curator before 4.2
+    /// cannot read any instance that has it.
+    #[doc(alias = "compatibleSerializationMode")]
+    pub fn always_write_enabled(mut self) -> Self {
+        self.options.always_writes_enabled = true;
         self
     }
 
@@ -155,8 +189,8 @@ impl<P> ServiceDiscoveryBuilder<P> {
     /// [`Error::Client`] with [`ErrorKind::InvalidPath`] for a malformed path; [`Error::Closed`].
     pub fn build(self) -> Result<ServiceDiscovery<P>, Error> {
         self.client.open_path(&self.path).map_err(|error| Error::client(&self.path, error))?;
-        let ServiceDiscoveryBuilder { client, path, waits, payload } = self;
-        Ok(ServiceDiscovery { client, path: path.into(), waits, payload })
+        let ServiceDiscoveryBuilder { client, path, options, payload } = self;
+        Ok(ServiceDiscovery { client, path: path.into(), options, payload })
     }
 }
 
@@ -171,7 +205,12 @@ impl<P: Serialize + DeserializeOwned + Send + Sync + 'static> ServiceDiscovery<P
 
     /// Returns a builder for a discovery of the services below `path`.
     pub fn builder(client: &Client, path: impl Into<String>) -> ServiceDiscoveryBuilder<P> {
-        ServiceDiscoveryBuilder { client: client.clone(), path: path.into(), waits: false, payload: PhantomData }
+        ServiceDiscoveryBuilder {
+            client: client.clone(),
+            path: path.into(),
+            options: Options::default(),
+            payload: PhantomData,
+        }
     }
 
     /// Returns the path below which the services are.
@@ -192,7 +231,7 @@ impl<P: Serialize + DeserializeOwned + Send + Sync + 'static> ServiceDiscovery<P
     /// Cancel safe: the node is deleted in the background.
     #[doc(alias = "registerService")]
     pub async fn register(&self, instance: ServiceInstance<P>) -> Result<Registration<P>, Error> {
-        Registration::start(&self.client, &self.path, instance, self.waits).await
+        Registration::start(&self.client, &self.path, instance, self.options).await
     }
 
     /// Returns a builder for a [`Service`]: the instances with this name, kept up to date.
@@ -235,7 +274,7 @@ impl<P> fmt::Debug for ServiceDiscoveryBuilder<P> {
 impl<P> Clone for ServiceDiscovery<P> {
     fn clone(&self) -> Self {
         let (client, path) = (self.client.clone(), Arc::clone(&self.path));
-        ServiceDiscovery { client, path, waits: self.waits, payload: PhantomData }
+        ServiceDiscovery { client, path, options: self.options, payload: PhantomData }
     }
 }
 

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use super::error::Error;
-use super::instance::field_of;
-use super::{ServiceInstance, ServiceType};
+use super::instance::enabled_field;
+use super::{Options, ServiceInstance, ServiceType};
 use crate::StateReceiver;
 use crate::client::Client;
 use crate::persistent_node::{Foreign, NodeMode, NodeState, PersistentNode};
@@ -23,6 +23,7 @@ use crate::util::path::join;
 pub struct Registration<P> {
     path: Arc<str>,
     node: PersistentNode,
+    options: Options,
     instance: Mutex<ServiceInstance<P>>,
 }
 
@@ -33,23 +34,23 @@ impl<P: Serialize> Registration<P> {
         client: &Client,
         base: &str,
         instance: ServiceInstance<P>,
-        waits: bool,
+        options: Options,
     ) -> Result<Self, Error> {
         let path: Arc<str> = join(&join(base, instance.name()), instance.id()).into();
         let node = PersistentNode::builder(client, &*path)
             .mode(mode(instance.service_type()))
-            .data(instance.to_bytes().map_err(|why| Error::invalid(&path, why))?)
+            .data(options.bytes(&instance, instance.is_enabled()).map_err(|why| Error::invalid(&path, why))?)
             .start()
             .map_err(|error| Error::node(&path, error))?;
         tokio::select! {
             biased;
             created = node.created() => drop(created.map_err(|error| Error::node(&path, error))?),
-            foreign = node.foreign(), if !waits => {
+            foreign = node.foreign(), if !options.waits => {
                 let Foreign { session, .. } = foreign.map_err(|error| Error::node(&path, error))?;
                 return Err(Error::Taken { path, session });
             }
         }
-        Ok(Registration { path, node, instance: Mutex::new(instance) })
+        Ok(Registration { path, node, options, instance: Mutex::new(instance) })
     }
 
     /// Replaces the instance, except for its name, id and type, and waits until it is written. It counts from the first
@@ -57,7 +58,17 @@ impl<P: Serialize> Registration<P> {
     /// wins.
     ///
     /// Everything else is replaced too: one that was [disabled](Self::set_enabled) is enabled again, unless the new one
-    /// is built as disabled. Build it with the id of [`instance`](Self::instance).
+    /// is built as disabled. To change a part, begin with [`ServiceInstance::to_builder`] of
+    /// [`instance`](Self::instance):
+    ///
+    /// ```no_run
+    /// # use zookeeper_recipes::service_discovery::{Error, Registration};
+    /// # async fn example(registration: Registration<String>) -> Result<(), Error> {
+    /// let moved = registration.instance().to_builder().port(8081).build()?;
+    /// registration.update(moved).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// [`Error::InvalidOption`] if the name, the id or the type differs; [`Error::Client`] as
@@ -75,7 +86,7 @@ impl<P: Serialize> Registration<P> {
                 let why = format!("an update of {old:?} to {new:?}; name, id and type cannot be changed");
                 return Err(Error::invalid(&self.path, why));
             }
-            let number = self.want(instance.to_bytes())?;
+            let number = self.want(self.options.bytes(&instance, instance.is_enabled()))?;
             *now = instance;
             number
         };
@@ -94,7 +105,7 @@ impl<P: Serialize> Registration<P> {
     pub async fn set_enabled(&self, enabled: bool) -> Result<(), Error> {
         let number = {
             let mut now = self.instance.lock();
-            let number = self.want(now.to_bytes_with(field_of(enabled)))?;
+            let number = self.want(self.options.bytes(&now, enabled))?;
             now.set_enabled(enabled);
             number
         };
@@ -152,6 +163,14 @@ impl<P> fmt::Debug for Registration<P> {
             .field("path", &self.path())
             .field("state", &self.state().get())
             .finish_non_exhaustive()
+    }
+}
+
+impl Options {
+    /// Returns the data of the node.
+    fn bytes<P: Serialize>(self, instance: &ServiceInstance<P>, enabled: bool) -> Result<Vec<u8>, String> {
+        let field = if self.always_writes_enabled { Some(enabled) } else { enabled_field(enabled) };
+        instance.to_bytes_with(field)
     }
 }
 

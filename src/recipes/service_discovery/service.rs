@@ -14,6 +14,8 @@ use super::error::Error;
 use super::found::{Instance, Instances};
 use super::health::DownPolicy;
 use super::instance::InstanceJson;
+#[cfg(feature = "tower")]
+use super::keeper::View;
 use super::keeper::{Keeper, Shared};
 use super::strategy::{Strategy, Weight};
 use crate::cache::Cache;
@@ -198,11 +200,24 @@ impl<P: Send + Sync + 'static> Service<P> {
         shared.view.load().turns.next(&shared.strategy, &shared.position)
     }
 
+    /// Returns what [`next`](Self::next) chooses from.
+    #[cfg(feature = "tower")]
+    pub(super) fn view(&self) -> Arc<View<P>> {
+        self.handle.shared.view.load_full()
+    }
+
+    /// Returns a receiver that changes with each [view](Self::view), and is closed with the client.
+    #[cfg(feature = "tower")]
+    pub(super) fn views(&self) -> watch::Receiver<()> {
+        self.handle.views.clone()
+    }
+
     /// Reports that a call to this instance has failed. After several errors it is down; see [`DownPolicy`]. A report
     /// about a registration that is over counts for nothing.
     #[doc(alias = "noteError")]
     pub fn report_error(&self, instance: &Instance<P>) {
         let shared = &self.handle.shared;
+        shared.errors.count(&shared.path);
         let view = shared.view.load();
         if view.has(instance) && shared.health.lock().error(instance, Instant::now()) {
             view.turns.pass_over(instance);

@@ -99,6 +99,8 @@ async fn all_of_it_is_told_and_described() {
     let delivery = within("an item", SOON, queue.consumer().take()).await.expect("an item");
     delivery.ack().await.expect("acked");
     let _cache = within("it is there", SOON, Cache::tree(one, "/queue").start()).await.expect("a cache");
+    let discovery = ServiceDiscovery::<()>::new(one, "/services").expect("a good path");
+    let _api = within("it is looked for", SOON, discovery.service("api").start()).await.expect("a service");
     set_max_throughput(one, "/balancer", 10).await.expect("set");
     let member = ThroughputBalancer::builder(one, "/balancer").join().await.expect("it joins");
     within("it has its share", SOON * 30, server.until(|| member.throughput() == 10)).await;

@@ -33,6 +33,22 @@ async fn an_instance_is_written_as_curator_writes_it() {
     assert_eq!(text(server.get(&format!("{API}/1"))), expected);
 }
 
+/// As Curator with `compatibleSerializationMode(false)`.
+#[tokio::test(start_paused = true)]
+async fn enabled_is_always_written_on_request() {
+    let (server, [(client, _), _]) = setup().await;
+    let discovery = ServiceDiscovery::builder(&client, BASE).always_write_enabled().build().expect("a good path");
+    let registration = discovery.register(described("1").build().expect("good")).await.expect("registered");
+    let ends_with = |field: &str| text(server.get(&format!("{API}/1"))).ends_with(field);
+    assert!(ends_with(r#""uriSpec":null,"enabled":true}"#));
+    registration.set_enabled(false).await.expect("written");
+    assert!(ends_with(r#""uriSpec":null,"enabled":false}"#));
+    registration.update(described("1").build().expect("good")).await.expect("updated");
+    assert!(ends_with(r#""uriSpec":null,"enabled":true}"#));
+    let api = discovery.service("api").start().await.expect("a service");
+    assert_eq!(*api.next().expect("it is found"), described("1").build().expect("good"));
+}
+
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Details {

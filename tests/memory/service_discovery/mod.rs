@@ -6,4 +6,6 @@ mod faults;
 mod fixture;
 mod formats;
 mod input;
+mod presets;
 mod requests;
+mod targets;
