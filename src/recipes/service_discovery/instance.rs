@@ -6,12 +6,12 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
 use uuid::Uuid;
 
 use super::error::Error;
+use super::payload;
 use super::{ServiceType, UriSpec};
-use crate::layout::service_discovery::{CLASS, Record};
+use crate::layout::service_discovery::Record;
 use crate::util::serializer::{BoxError, Serializer};
 
 /// An instance of a service: where it can be reached, and a payload of your own type. Curator's `ServiceInstance`.
@@ -157,13 +157,8 @@ impl<P: Serialize> ServiceInstance<P> {
         let json = |error: serde_json::Error| format!("a payload that cannot be written as JSON: {error}");
         let mut payload = self.payload.as_ref().map(serde_json::to_value).transpose().map_err(json)?;
         if let Some(class) = &self.payload_class {
-            match &mut payload {
-                Some(Value::Object(fields)) => drop(fields.insert(CLASS.to_owned(), class.as_str().into())),
-                Some(other) => {
-                    return Err(format!("a payload class for the payload {other}; only an object has a class"));
-                }
-                None => return Err("a payload class without a payload".to_owned()),
-            }
+            let bare = payload.ok_or("a payload class without a payload")?;
+            payload = Some(payload::with_class(bare, class));
         }
         serde_json::to_vec(&Record { payload, enabled, ..self.record.clone() }).map_err(json)
     }
@@ -174,11 +169,9 @@ impl<P: DeserializeOwned> ServiceInstance<P> {
     /// equal, no matter which program wrote them.
     pub(super) fn from_bytes(bytes: &[u8]) -> Result<Self, BoxError> {
         let mut record: Record = serde_json::from_slice(bytes)?;
-        let mut payload = record.payload.take();
-        let class = payload.as_mut().and_then(Value::as_object_mut).and_then(|fields| fields.remove(CLASS));
-        let payload_class = class.as_ref().map(|class| class.as_str().map_or_else(|| class.to_string(), str::to_owned));
-        let payload = payload.map(|payload| read_payload(payload, class)).transpose();
-        let payload = payload.map_err(|error| format!("the payload: {error}"))?;
+        let payload = record.payload.take().map(payload::read).transpose();
+        let (payload, payload_class) = payload.map_err(|error| format!("the payload: {error}"))?.unzip();
+        let payload_class = payload_class.flatten();
         record.service_type.get_or_insert_default();
         let mut instance = ServiceInstance { record, payload, payload_class };
         instance.set_enabled(instance.is_enabled());
@@ -210,18 +203,6 @@ impl<P: Clone> ServiceInstance<P> {
 /// Returns the field `enabled`. One that accepts work has none, so that the node is as Curator writes it by default.
 pub(super) fn enabled_field(enabled: bool) -> Option<bool> {
     (!enabled).then_some(false)
-}
-
-/// Reads a payload without its class; if its type needs that, as an enum with `#[serde(tag = "@class")]` does, with it.
-fn read_payload<P: DeserializeOwned>(mut payload: Value, class: Option<Value>) -> serde_json::Result<P> {
-    let without = P::deserialize(&payload);
-    match (without, class, payload.as_object_mut()) {
-        (Err(error), Some(class), Some(fields)) => {
-            fields.insert(CLASS.to_owned(), class);
-            P::deserialize(payload).map_err(|_| error)
-        }
-        (without, ..) => without,
-    }
 }
 
 /// Reads instances for a cache.
@@ -274,7 +255,7 @@ impl<P: Serialize> ServiceInstanceBuilder<P> {
     ///
     /// # Errors
     /// [`Error::InvalidOption`] if the name or the id cannot be the name of a node, if the address is empty, if a port
-    /// is 0, or if the payload cannot be written as JSON, or has a [class](Self::payload_class) and is no object.
+    /// is 0, or if the payload cannot be written as JSON, or is missing although it has a [class](Self::payload_class).
     pub fn build(self) -> Result<ServiceInstance<P>, Error> {
         let name = self.name.clone();
         self.checked().map_err(|why| Error::invalid(&name, why))
@@ -353,8 +334,8 @@ impl<P> ServiceInstanceBuilder<P> {
         self
     }
 
-    /// Sets the payload: any value that serde knows. Java reads an object only if it has a
-    /// [class](Self::payload_class), or if its payload type is a map.
+    /// Sets the payload: any value that serde knows. Java reads an object or a list only if it has a
+    /// [class](Self::payload_class), or, an object, if its payload type is a map.
     pub fn payload(mut self, payload: P) -> Self {
         self.payload = Some(payload);
         self
@@ -369,8 +350,10 @@ impl<P> ServiceInstanceBuilder<P> {
         self
     }
 
-    /// Sets the Java class of the payload, which must be an object. It is written as the field `@class`, which Java's
-    /// Jackson needs to read a payload of its own type.
+    /// Sets the Java class of the payload, which Jackson needs to read a payload of its own type. An object gets the
+    /// field `@class`; any other value becomes a list of the class and the value, as
+    /// `["java.util.ArrayList", ["a", "b"]]`. Jackson expects that of lists and of `java.lang.Long`, but not of texts,
+    /// truth values, `Integer` and `Double`.
     pub fn payload_class(mut self, class: impl Into<String>) -> Self {
         self.payload_class = Some(class.into());
         self

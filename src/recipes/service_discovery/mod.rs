@@ -105,6 +105,7 @@ mod keeper;
 #[cfg(feature = "tower")]
 mod made;
 mod measure;
+mod payload;
 mod presets;
 mod registration;
 mod service;

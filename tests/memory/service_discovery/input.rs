@@ -23,7 +23,6 @@ fn a_bad_instance_is_refused_when_it_is_built() {
     refused(described("a").port(0).build(), "a port of 0; 1 to 65535");
     refused(described("a").ssl_port(0).build(), "a TLS port of 0; 1 to 65535");
     refused(described("a").address("").build(), "an empty address");
-    refused(described("a").payload_class("x.Y").build(), "only an object has a class");
     refused(ServiceInstance::builder("api").payload_class("x.Y").build(), "a payload class without a payload");
     let not_json = ServiceInstance::builder("api").payload(HashMap::from([((1, 2), 3)])).build();
     let error = not_json.expect_err("keys must be text").to_string();

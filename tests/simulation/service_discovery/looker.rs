@@ -4,10 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
-use futures::FutureExt;
+use futures::{FutureExt, StreamExt};
 use tokio::time::Instant;
+use tower::discover;
 use zookeeper_recipes::Client;
-use zookeeper_recipes::service_discovery::{Change, Changes, DownPolicy, Error, Instance, Instances, Service};
+use zookeeper_recipes::service_discovery::{Change, Changes, DownPolicy, Error, Instance, Instances, Service, Targets};
 use zookeeper_recipes::testing::Task;
 
 use super::ledger::Written;
@@ -60,6 +61,9 @@ pub(super) struct Looker {
     changes: Changes<String>,
     /// The instances according to the changes so far, by the paths of their nodes.
     folded: BTreeMap<String, Instance<String>>,
+    targets: Targets<Instance<String>>,
+    /// The instances that a balancer has, by the paths of their nodes.
+    balanced: BTreeMap<Arc<str>, Instance<String>>,
     downs: BTreeMap<String, Down>,
     /// Instances that were found, whose registration may be over.
     known: Vec<Instance<String>>,
@@ -76,6 +80,7 @@ impl Looker {
         is_sticky: bool,
     ) -> Self {
         let changes = service.changes();
+        let targets = service.targets(|instance| Some(instance.clone()));
         let mut looker = Looker {
             number,
             client,
@@ -83,6 +88,8 @@ impl Looker {
             service: Arc::new(service),
             is_sticky,
             folded: BTreeMap::new(),
+            targets,
+            balanced: BTreeMap::new(),
             downs: BTreeMap::new(),
             known: Vec::new(),
             stayed_with: None,
@@ -114,6 +121,22 @@ impl Looker {
             };
             if before != expected {
                 return Err(format!("looker {} knows {before:?}, and is told of {change:?}", self.number));
+            }
+        }
+        Ok(())
+    }
+
+    /// Applies the changes for a balancer that have arrived. None may be needless.
+    fn balance(&mut self) -> Result<(), String> {
+        while let Some(Some(Ok(change))) = self.targets.next().now_or_never() {
+            let is_new = match &change {
+                discover::Change::Insert(path, one) => {
+                    self.balanced.insert(Arc::clone(path), one.clone()).as_ref() != Some(one)
+                }
+                discover::Change::Remove(path) => self.balanced.remove(path).is_some(),
+            };
+            if !is_new {
+                return Err(format!("the balancer of looker {} is told again of {change:?}", self.number));
             }
         }
         Ok(())
@@ -194,32 +217,47 @@ impl Looker {
 
     /// Checks that only instances are chosen that may be, and each of them that must be. The process is not frozen.
     pub(super) fn check_choices(&mut self, thaws: &Thaws) -> Result<(), String> {
+        self.balance()?;
         let instances = self.service.instances();
         let all: Vec<_> = instances.iter().collect();
         if all.is_empty() {
             // Those of before may be chosen.
             self.stayed_with = None;
-            return Ok(());
+            return match self.service.next() {
+                Some(one) if self.balanced.get(one.path()) != Some(&one) => {
+                    Err(format!("looker {} chooses {one:?}, which its balancer does not have", self.number))
+                }
+                _ => Ok(()),
+            };
         }
         self.known.extend(all.iter().filter(|one| !self.known.contains(one)).cloned().collect::<Vec<_>>());
         let number = self.number;
         let some_enabled = all.iter().any(|one| one.is_enabled());
         let usable: Vec<_> =
             all.iter().filter(|one| one.is_enabled() && self.health(one, thaws) == Health::Up).collect();
+        let wrong = |one: &Instance<String>| {
+            if !all.contains(one) {
+                Some("is not there")
+            } else if some_enabled && !one.is_enabled() {
+                Some("is disabled")
+            } else if !usable.is_empty() && self.health(one, thaws) == Health::Down {
+                Some("is down")
+            } else if self.balanced.get(one.path()) != Some(one) {
+                Some("its balancer does not have")
+            } else {
+                None
+            }
+        };
         let mut chosen = Vec::new();
         for _ in 0..=all.len() {
             let Some(one) = self.service.next() else { return Err(format!("looker {number} finds none of {all:?}")) };
-            let is_wrong = if !all.contains(&one) {
-                "is not there"
-            } else if some_enabled && !one.is_enabled() {
-                "is disabled"
-            } else if !usable.is_empty() && self.health(&one, thaws) == Health::Down {
-                "is down"
-            } else {
-                chosen.push(one);
-                continue;
-            };
-            return Err(format!("looker {number} chooses {one:?}, which {is_wrong}; there are {all:?}"));
+            if let Some(is_wrong) = wrong(&one) {
+                return Err(format!("looker {number} chooses {one:?}, which {is_wrong}; there are {all:?}"));
+            }
+            chosen.push(one);
+        }
+        if let Some((one, is_wrong)) = self.balanced.values().find_map(|one| Some((one, wrong(one)?))) {
+            return Err(format!("the balancer of looker {number} has {one:?}, which {is_wrong}; there are {all:?}"));
         }
         let last = chosen.last().cloned();
         if self.is_sticky {
