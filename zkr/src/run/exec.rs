@@ -17,11 +17,18 @@ use crate::output;
 #[derive(Debug, Clone, Copy)]
 pub struct Start<'a> {
     pub command: &'a [OsString],
-    pub path: &'a str,
+    /// What it runs under, if that is what another process waits for.
+    pub held: Option<Held<'a>>,
     pub connection: &'a Connection,
-    pub token: Option<i64>,
     /// Whether the process gets the terminal.
     pub in_foreground: bool,
+}
+
+/// What a command runs under.
+#[derive(Debug, Clone, Copy)]
+pub struct Held<'a> {
+    pub path: &'a str,
+    pub token: Option<i64>,
 }
 
 /// Marks a command that runs in the foreground of the terminal.
@@ -33,11 +40,12 @@ pub fn start(start: &Start<'_>) -> io::Result<Child> {
     let mut command = this_program()?;
     command.arg(EXEC).arg(getpid().to_string());
     command.arg(if start.in_foreground { FOREGROUND } else { BACKGROUND });
-    command.args(start.command).env("ZKR_PATH", start.path).env_remove("ZKR_FENCING_TOKEN").process_group(0);
+    command.args(start.command).process_group(0);
     // A `zkr` that the command runs then finds the path at the same servers.
     command.envs(start.connection.place());
-    if let Some(token) = start.token {
-        command.env("ZKR_FENCING_TOKEN", token.to_string());
+    if let Some(Held { path, token }) = start.held {
+        command.env("ZKR_PATH", path).env_remove("ZKR_FENCING_TOKEN");
+        command.envs(token.map(|token| ("ZKR_FENCING_TOKEN", token.to_string())));
     }
     command.spawn()
 }

@@ -31,6 +31,7 @@ mod mark;
 mod messages;
 mod options;
 mod plan;
+mod running;
 mod schedule;
 mod signals;
 mod supervisor;

@@ -8,16 +8,16 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, Stdio};
 use std::time::Duration;
 
-use nix::sys::signal::{Signal, raise};
-use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
-use super::exec::{self, Start, this_program};
-use super::group::{Group, KILLED_WITHIN};
+use super::exec::{self, Held, Start, this_program};
+use super::group::Group;
 use super::lease_file::{self, Moment};
 use super::messages::{Conversation, ToKeeper, ToSupervisor};
 use super::plan::Plan;
+use super::running::Running;
 use super::schedule::{Due, Schedule};
 use super::signals::{self, Signals};
 use super::{KEEPER, terminal};
@@ -52,19 +52,12 @@ struct Supervisor<'a> {
     asked: Option<Signal>,
 }
 
-/// A command that runs, or has run.
-struct Running {
-    group: Group,
-    in_foreground: bool,
+/// A command that runs, or has run, under what the keeper holds.
+struct Supervised {
+    running: Running,
     schedule: Schedule,
-    /// Its status, once it has ended.
-    ended: Option<u8>,
     /// A signal that came after its end.
     late: Option<Signal>,
-    /// When its processes were told to end.
-    told: Option<Moment>,
-    /// When they were first killed.
-    killed: Option<Moment>,
     /// Whether it was told to end because what it runs under is lost.
     lost: bool,
 }
@@ -130,7 +123,8 @@ impl<'a> Supervisor<'a> {
 
     async fn run(&mut self, plan: &Plan, command: &[OsString], token: Option<i64>, schedule: Schedule) -> Ending {
         let in_foreground = terminal::is_interactive();
-        let start = Start { command, path: &plan.path, connection: &plan.connection, token, in_foreground };
+        let held = Some(Held { path: &plan.path, token });
+        let start = Start { command, held, connection: &plan.connection, in_foreground };
         let child = match exec::start(&start) {
             Ok(child) => child,
             Err(error) => {
@@ -140,12 +134,12 @@ impl<'a> Supervisor<'a> {
         };
         let group = Group(Pid::from_raw(child.id().cast_signed()));
         self.keeper.say(&ToKeeper::Started { group: group.0.as_raw() }).await;
-        let mut running =
-            Running { group, in_foreground, schedule, ended: None, late: None, told: None, killed: None, lost: false };
-        let keeper_is_there = self.until_over(plan, &mut running).await;
+        let running = Running::new(group, in_foreground);
+        let mut command = Supervised { running, schedule, late: None, lost: false };
+        let keeper_is_there = self.until_over(plan, &mut command).await;
         terminal::take_from(group.0);
-        let released = if keeper_is_there { self.over(running.late).await } else { None };
-        match (running.lost, running.ended) {
+        let released = if keeper_is_there { self.over(command.late).await } else { None };
+        match (command.lost, command.running.ended) {
             // The loss was reported when it was noticed.
             (true, _) => Ending::Status(Status::Lost, None),
             (false, Some(status)) => released.unwrap_or(Ending::Command(status)),
@@ -154,48 +148,48 @@ impl<'a> Supervisor<'a> {
     }
 
     /// Returns when no process of the command is left. Returns false if the keeper is gone.
-    async fn until_over(&mut self, plan: &Plan, running: &mut Running) -> bool {
+    async fn until_over(&mut self, plan: &Plan, command: &mut Supervised) -> bool {
         let mut keeper_is_there = true;
-        let mut looks = interval(running.schedule.interval);
+        let mut looks = interval(command.schedule.interval);
         looks.set_missed_tick_behavior(MissedTickBehavior::Skip);
         loop {
             tokio::select! {
                 biased;
                 heard = self.keeper.hear(), if keeper_is_there => match heard {
                     Some(ToSupervisor::Lost { why }) => {
-                        running.lose(&why);
+                        command.lose(&why);
                         // It is possible that the next holder does not wait.
-                        running.keep_to(lease_file::read(&self.lease));
+                        command.keep_to(lease_file::read(&self.lease));
                     }
                     // Only the command decides whether it ends.
                     Some(ToSupervisor::Revoked) => {
                         note(format_args!("{}: another client asks for it; the command gets SIGTERM", plan.path));
-                        running.pass_on(Signal::SIGTERM);
+                        command.running.pass_on(Signal::SIGTERM);
                     }
                     Some(ToSupervisor::Held { .. } | ToSupervisor::Start) => {}
                     Some(ToSupervisor::Ended { .. }) | None => {
                         keeper_is_there = false;
-                        running.lose("the process that kept the session has ended");
-                        running.kill();
+                        command.lose("the process that kept the session has ended");
+                        command.running.kill();
                     }
                 },
                 signal = self.signals.next() => match signal {
-                    Signal::SIGCHLD => running.look(),
+                    Signal::SIGCHLD => command.running.look(),
                     signal => {
                         // Only the command knows what these mean.
                         if !matches!(signal, Signal::SIGUSR1 | Signal::SIGUSR2) {
                             self.asked = Some(signal);
                         }
-                        running.hear(signal);
+                        command.hear(signal);
                     }
                 },
                 _ = looks.tick() => {
                     let end = if keeper_is_there { lease_file::read(&self.lease) } else { None };
-                    running.keep_to(end);
+                    command.keep_to(end);
                 }
             }
             // A signal reports the end of the command. Each tick checks for what the command has left in its group.
-            if running.is_over() {
+            if command.running.is_over() {
                 return keeper_is_there;
             }
         }
@@ -224,110 +218,40 @@ impl<'a> Supervisor<'a> {
     }
 }
 
-impl Running {
+impl Supervised {
     /// Tells the command to end, because what it runs under is lost.
     fn lose(&mut self, why: &str) {
         self.note_lost(why);
-        self.terminate();
+        self.running.terminate();
     }
 
     /// Notes the loss, unless the command has already ended.
     fn note_lost(&mut self, why: &str) {
-        if self.ended.is_none() && !std::mem::replace(&mut self.lost, true) {
+        if self.running.ended.is_none() && !std::mem::replace(&mut self.lost, true) {
             note(format_args!("{why}; the command is ended"));
-        }
-    }
-
-    fn terminate(&mut self) {
-        if self.told.is_none() {
-            self.told = Some(Moment::now());
-            self.pass_on(Signal::SIGTERM);
         }
     }
 
     /// Passes on a signal from the user. If the command itself has ended, the signal applies to what follows.
     fn hear(&mut self, signal: Signal) {
-        self.look();
-        if self.ended.is_some() {
+        self.running.look();
+        if self.running.ended.is_some() {
             self.late = Some(signal);
         }
-        self.pass_on(signal);
-    }
-
-    /// Passes on a signal. Continues a stopped command, which would not notice it otherwise.
-    fn pass_on(&self, signal: Signal) {
-        self.group.signal(signal);
-        self.group.signal(Signal::SIGCONT);
-    }
-
-    fn kill(&mut self) {
-        self.killed.get_or_insert(Moment::now());
-        self.group.signal(Signal::SIGKILL);
+        self.running.pass_on(signal);
     }
 
     /// Does what is due now. `end` is the end of the lease.
     fn keep_to(&mut self, end: Option<Moment>) {
-        let due = self.schedule.due(Moment::now(), end, self.told);
+        let due = self.schedule.due(Moment::now(), end, self.running.told);
         if due != Due::Nothing {
             self.note_lost("no server has answered for too long");
         }
         match due {
             Due::Nothing => {}
-            Due::Terminate => self.terminate(),
-            Due::Kill => self.kill(),
+            Due::Terminate => self.running.terminate(),
+            Due::Kill => self.running.kill(),
         }
-    }
-
-    /// Checks what has become of the command.
-    fn look(&mut self) {
-        while self.ended.is_none() {
-            match waitpid(self.group.0, Some(WaitPidFlag::WNOHANG | WaitPidFlag::WUNTRACED)) {
-                Ok(WaitStatus::Exited(_, status)) => self.end(u8::try_from(status & 0xff).unwrap_or(u8::MAX)),
-                Ok(WaitStatus::Signaled(_, signal, _)) => self.end(status_of_signal(signal as i32)),
-                Ok(WaitStatus::Stopped(_, signal)) => self.stopped(signal),
-                Ok(WaitStatus::StillAlive) => return,
-                Ok(_) => {}
-                // The command no longer exists, and its status is not known.
-                Err(_) => self.end(Status::Failed as u8),
-            }
-        }
-    }
-
-    /// Handles the end of the command. Tells what is left of its group to end: it would run on without the lock.
-    fn end(&mut self, status: u8) {
-        self.ended = Some(status);
-        if !self.group.is_gone() {
-            self.terminate();
-        }
-    }
-
-    /// Handles a stop of the command by this signal.
-    fn stopped(&mut self, signal: Signal) {
-        let wants_terminal = matches!(signal, Signal::SIGTTIN | Signal::SIGTTOU);
-        if wants_terminal && terminal::is_ours() {
-            self.go_on();
-        } else if wants_terminal || (signal == Signal::SIGTSTP && self.in_foreground) {
-            // Gives the shell its turn. The keeper keeps what is held.
-            terminal::take_from(self.group.0);
-            let _ = raise(Signal::SIGSTOP);
-            // The shell has continued this process, in the foreground or not.
-            self.go_on();
-        }
-    }
-
-    /// Continues the command, with the terminal if this process has it.
-    fn go_on(&mut self) {
-        self.in_foreground = terminal::is_ours();
-        if self.in_foreground {
-            terminal::give_to(self.group.0);
-        }
-        self.group.signal(Signal::SIGCONT);
-    }
-
-    /// Returns whether no process is left, or the processes that are left cannot be killed.
-    fn is_over(&self) -> bool {
-        let hangs = self.killed.is_some_and(|killed| Moment::now() >= killed.after(KILLED_WITHIN));
-        self.ended.is_some() && (self.group.is_gone() || hangs)
     }
 }
 
@@ -380,24 +304,16 @@ mod tests {
         };
         let mut schedule = plan.schedule(Duration::from_secs(10));
         schedule.interval = Duration::from_secs(3600);
-        let mut running = Running {
-            group: Group(Pid::from_raw(command.id().cast_signed())),
-            in_foreground: false,
-            schedule,
-            ended: None,
-            late: None,
-            told: None,
-            killed: None,
-            lost: false,
-        };
+        let group = Group(Pid::from_raw(command.id().cast_signed()));
+        let mut supervised = Supervised { running: Running::new(group, false), schedule, late: None, lost: false };
         {
-            let mut over = Box::pin(supervisor.until_over(&plan, &mut running));
+            let mut over = Box::pin(supervisor.until_over(&plan, &mut supervised));
             // The first tick is immediate.
             assert_eq!((&mut over).now_or_never(), None);
             drop(command.stdin.take());
             assert_eq!(timeout(Duration::from_secs(30), over).await, Ok(true));
         }
-        assert_eq!(running.ended, Some(0));
+        assert_eq!(supervised.running.ended, Some(0));
         assert!(command.wait().is_err(), "it was already waited for");
         supervisor.process.wait().expect("it has ended");
     }
