@@ -243,6 +243,14 @@ pub fn path_or_root(value: &str) -> Result<String, String> {
     if value == "/" { Ok(value.to_owned()) } else { path(value) }
 }
 
+/// Parses the name of a node.
+pub fn element(value: &str) -> Result<String, String> {
+    match path(&format!("/{value}")) {
+        Ok(_) if !value.contains('/') => Ok(value.to_owned()),
+        _ => Err("it must be the name of a node: not empty, without /, and not . or ..".to_owned()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use clap::Parser;

@@ -23,7 +23,7 @@ pub enum Status {
     Unreachable = 122,
     /// What was held for the command (a lock, a leadership, permits, a barrier) was lost, and the command was ended.
     Lost = 123,
-    /// Not acquired in time.
+    /// Not acquired in time, or not healthy in time.
     NotAcquired = 124,
     /// A bad argument, or another failure of `zkr` itself.
     Failed = 125,

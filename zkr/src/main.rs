@@ -16,7 +16,7 @@ use std::ffi::OsStr;
 use std::process::ExitCode;
 
 use ending::Ending;
-use options::{Options, What};
+use options::{Options, Service, What};
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args_os().skip(1);
@@ -53,6 +53,8 @@ fn asked() -> Ending {
         },
         What::Elect(options) => run::elect(connection, options),
         What::Barrier(options) => run::barrier(connection, options),
+        What::Service(Service::Register(options)) => run::register(&connection, &options),
+        What::Service(Service::Switch(switch)) => commands::play(connection, output, commands::Command::Switch(switch)),
         What::Ask(command) => commands::play(connection, output, command),
         What::Serve(options) => serve::serve(output, &options),
         What::Completions { shell } => output::completions(shell),

@@ -7,6 +7,7 @@ use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use clap_complete::Shell;
 
 use crate::commands::Command;
+use crate::commands::services::Switch;
 use crate::connection::Connection;
 use crate::run;
 use crate::serve;
@@ -62,6 +63,9 @@ pub enum What {
     /// Run a command together with others: all start when all are there, and all end together
     #[command(after_help = STATUS)]
     Barrier(run::BarrierOptions),
+    /// Run a command while it is registered as an instance of a service; drain instances
+    #[command(subcommand)]
+    Service(Service),
     #[command(flatten)]
     Ask(Command),
     /// Serve an ensemble in memory, for development and tests: nothing is kept on disk
@@ -82,6 +86,25 @@ pub enum What {
     },
 }
 
+/// What is asked of an instance of a service.
+#[derive(Subcommand, Debug)]
+pub enum Service {
+    /// Run a command, and keep it registered as an instance of a service while it runs
+    ///
+    /// COMMAND is registered once it is started; with --health-port or --health-command, once it is healthy. When it
+    /// ends, it is unregistered, and zkr ends with its status.
+    ///
+    /// On SIGTERM, SIGINT and SIGHUP the instance is disabled first, so that callers give it no new work. COMMAND gets
+    /// the signal after --drain; another signal ends that wait. If it goes on after the signal, it stays disabled.
+    ///
+    /// A registration is not a lock: if it is lost, or no server can be reached, COMMAND runs on, and is registered
+    /// (again) as soon as possible. Messages on the standard error say so.
+    #[command(after_help = STATUS)]
+    Register(Box<run::RegisterOptions>),
+    #[command(flatten)]
+    Switch(Switch),
+}
+
 /// The help on the exit statuses of `zkr`.
 const STATUS: &str = "\
 Status:
@@ -89,7 +112,7 @@ Status:
   1    the answer is no: nothing to take, nothing found, or something is wrong
   122  could not connect to any server, or none accepted this client
   123  what was held for the command was lost, and the command was ended
-  124  not acquired in time
+  124  not acquired, or not healthy, in time
   125  a bad argument, or another failure of zkr itself
   126  the command could not be executed
   127  the command was not found

@@ -9,6 +9,7 @@ mod node;
 mod owners;
 mod queue;
 pub mod servers;
+pub mod services;
 pub mod signals;
 mod tree;
 
@@ -48,6 +49,12 @@ pub enum Command {
     /// Show a throughput balancer, and set its maximum
     #[command(subcommand)]
     Balancer(balancer::Balancer),
+    /// Show the services that are registered, or the instances of one of them
+    #[command(after_help = "Example: zkr services web --path /services")]
+    Services(services::Options),
+    /// Reached by `zkr service`, which also runs commands.
+    #[command(skip)]
+    Switch(services::Switch),
     /// Find sessions that wait for each other; status 1 if there are any
     Deadlocks {
         /// Examine the locks at this path and below; elections among them may look like deadlocks
@@ -132,6 +139,7 @@ impl Command {
         match self {
             Command::Node(node::Node::Watch(_)) | Command::Balancer(balancer::Balancer::Watch { .. }) => true,
             Command::Inspect(options) => options.watch.is_some(),
+            Command::Services(options) => options.is_endless(),
             _ => false,
         }
     }
@@ -142,7 +150,8 @@ impl Command {
             Command::Node(node) => node.only_looks(),
             Command::Queue(queue) => queue.only_looks(),
             Command::Balancer(balancer) => balancer.only_looks(),
-            Command::Revoke { .. } => false,
+            Command::Revoke { .. } | Command::Switch(_) => false,
+            Command::Services(_) => true,
             Command::Latch(_) | Command::Deadlocks { .. } | Command::Inspect(_) | Command::Doctor(_) => true,
         }
     }
@@ -156,6 +165,8 @@ impl Command {
             Command::Revoke { node } => inspect::revoke(client, output, &node).await,
             Command::Queue(queue) => queue.run(client, output).await,
             Command::Balancer(balancer) => balancer.run(client, output).await,
+            Command::Services(options) => services::show(client, output, options).await,
+            Command::Switch(switch) => switch.run(client, output).await,
             Command::Deadlocks { path } => inspect::deadlocks(client, output, &path).await,
             Command::Inspect(options) => tree::tree(client, connection, output, &options).await,
             Command::Doctor(options) => doctor::examine(client, connection, output, &options).await,

@@ -20,7 +20,8 @@
 //! | the keeper is stopped | the supervisor, as when no server answers |
 //! | the node is deleted, or the session ended, by hand | the supervisor. The next `zkr` waits for that (`mark.rs`) |
 //!
-//! `schedule.rs` decides when, by the clock alone.
+//! `schedule.rs` decides when, by the clock alone. A command that is registered as an instance of a service holds
+//! nothing: `service/` runs it without a keeper.
 
 mod exec;
 mod group;
@@ -33,11 +34,13 @@ mod options;
 mod plan;
 mod running;
 mod schedule;
+mod service;
 mod signals;
 mod supervisor;
 mod terminal;
 
 pub use options::{BarrierOptions, ElectOptions, LockOptions, LookAtLock};
+pub use service::{RegisterOptions, register};
 
 use std::ffi::OsString;
 use std::time::Duration;

@@ -4,6 +4,7 @@ mod faults;
 mod nodes;
 mod queue;
 mod serve;
+mod services;
 #[path = "../../../tests/support/mod.rs"]
 mod support;
 

@@ -5,6 +5,7 @@ mod faults;
 mod judge;
 mod misuse;
 mod outages;
+mod service;
 #[path = "../../../tests/support/mod.rs"]
 mod support;
 mod use_cases;

@@ -1,0 +1,93 @@
+//! Services: which instances are registered, and whether they accept work.
+
+mod fields;
+mod instances;
+mod overview;
+mod switch;
+
+use std::time::Duration;
+
+use clap::Args;
+use serde_json::Value;
+use zookeeper_recipes::Client;
+use zookeeper_recipes::cache::{Content, Node};
+use zookeeper_recipes::service_discovery::{Error, Service, ServiceDiscovery, ServiceInstance};
+
+use super::failed;
+use crate::connection::{element, path_or_root};
+use crate::ending::Ending;
+use crate::output::{Output, shown};
+
+pub use self::switch::Switch;
+
+/// Changes within this time are shown as one.
+const QUIET: Duration = Duration::from_millis(100);
+
+/// Where services are.
+#[derive(Args, Debug)]
+pub struct Base {
+    /// The path below which the services are
+    #[arg(long, value_name = "PATH", default_value = "/services", value_parser = path_or_root)]
+    pub path: String,
+}
+
+/// What is asked.
+#[derive(Args, Debug)]
+pub struct Options {
+    /// The name of a service, to show its instances [default: show all services]
+    #[arg(value_parser = element)]
+    name: Option<String>,
+    #[command(flatten)]
+    base: Base,
+    /// Print a line now and at each change, until Ctrl-C or until the reader of the output closes it
+    #[arg(long, requires = "name")]
+    watch: bool,
+}
+
+impl Options {
+    /// Returns whether only a signal ends it.
+    pub fn is_endless(&self) -> bool {
+        self.watch
+    }
+}
+
+/// Shows all services, or one of them.
+pub async fn show(client: &Client, output: Output, options: Options) -> Result<Ending, Ending> {
+    let Options { name, base: Base { path }, watch } = options;
+    match name {
+        None => overview::show(client, output, &path).await,
+        Some(name) if watch => instances::watch(client, output, &path, &name).await,
+        Some(name) => instances::show(client, output, &path, &name).await,
+    }
+}
+
+/// Reads a service. Payloads may be anything.
+async fn read(client: &Client, path: &str, name: &str) -> Result<Service<Value>, Ending> {
+    let discovery = ServiceDiscovery::new(client, path).map_err(of)?;
+    let service = discovery.service(name).start().await.map_err(of)?;
+    // It would look like a service without instances.
+    match service.instances().snapshot().unlistable().next() {
+        Some(path) => Err(Ending::failed(format_args!("{path} cannot be listed; check its ACL and --auth"))),
+        None => Ok(service),
+    }
+}
+
+/// Returns the path of a node below another one.
+fn below(path: &str, name: &str) -> String {
+    format!("{}/{name}", path.trim_end_matches('/'))
+}
+
+/// Returns why a node cannot be read.
+fn why_unreadable(node: &Node<ServiceInstance<Value>>) -> String {
+    match node.content() {
+        Content::Undecodable(data) => shown(&data.to_string()),
+        Content::Denied => "no permission to read it; check its ACL and --auth".to_owned(),
+        Content::Unreadable(error) => error.to_string(),
+        _ => "it was not read".to_owned(),
+    }
+}
+
+/// Returns the ending after a service could not be read.
+fn of(error: Error) -> Ending {
+    failed(error.kind(), error)
+}
