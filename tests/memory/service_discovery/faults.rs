@@ -27,6 +27,36 @@ async fn in_an_outage_the_instances_stay_and_grow_old() {
     assert!(api.instances().is_fresh());
 }
 
+/// Its session is lost, and all its watches with that.
+#[tokio::test(start_paused = true)]
+async fn after_an_outage_longer_than_the_session_none_is_stale_and_changes_are_reported_again() {
+    let (server, [(_, first), (two, second)]) = setup().await;
+    let a = register(&first, "a").await;
+    let b = register(&first, "b").await;
+    let api = service(&second).await;
+    let mut changes = api.changes();
+    server.refuse(&two);
+    server.expire_session(&two);
+    b.unregister().await.expect("unregistered");
+    let c = register(&first, "c").await;
+    tokio::time::sleep(T * 3).await;
+    assert_eq!(chosen(&api, 4), ["a", "b"]);
+    server.heal();
+    within("it is connected", T, server.until(|| api.instances().is_fresh())).await;
+    assert_eq!(words(&mut changes).await, ["-b", "+c", "synced"]);
+    assert_eq!(
+        (ids(&api), chosen(&api, 4)),
+        (vec!["a".to_owned(), "c".to_owned()], vec!["a".to_owned(), "c".to_owned()])
+    );
+    // Later, the last one as well.
+    tokio::time::sleep(T * 2).await;
+    for (registration, gone) in [(a, "-a"), (c, "-c")] {
+        registration.unregister().await.expect("unregistered");
+        assert_eq!(words(&mut changes).await, [gone]);
+    }
+    assert_eq!((api.instances().len(), api.next()), (0, None));
+}
+
 /// The process that looks and the one that is looked for lose their sessions in the same outage.
 #[tokio::test(start_paused = true)]
 async fn instances_that_are_gone_after_an_outage_are_chosen_until_they_come_back() {

@@ -117,6 +117,26 @@ async fn an_unknown_class_is_named_in_the_error() {
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_payload_of_an_unknown_java_class_is_read_by_its_fields_and_hides_no_other_instance() {
+    let (server, [(client, _), _]) = setup().await;
+    client.create_containers(API).await.expect("created");
+    for (id, class) in [("1", "com.example.Near"), ("2", "org.example.Unknown")] {
+        let payload = json!({ "@class": class, "zone": "a" });
+        let data = json!({ "name": "api", "id": id, "payload": payload }).to_string();
+        server.create_by_hand(&format!("{API}/{id}"), data, CreateMode::Persistent).expect("a new node");
+    }
+    let by_class = ServiceDiscovery::<Tagged>::new(&client, BASE).expect("a good path");
+    let found = by_class.service("api").start().await.expect("a service").instances();
+    assert_eq!((found.len(), found.unreadable().count()), (1, 1));
+    assert_eq!(found.get("1").expect("it is known").payload(), Some(&Tagged::Near { zone: "a".into() }));
+    let by_fields = ServiceDiscovery::<Details>::new(&client, BASE).expect("a good path");
+    let found = by_fields.service("api").start().await.expect("a service").instances();
+    let unknown = found.get("2").expect("it has the fields");
+    assert_eq!(unknown.payload(), Some(&Details { zone: "a".into() }));
+    assert_eq!(unknown.payload_class(), Some("org.example.Unknown"));
+}
+
 /// dubbo-go writes six fields; Spring Cloud and Dubbo's Java a payload with a class. Made from the rules of their
 /// sources, not recorded.
 #[tokio::test(start_paused = true)]
