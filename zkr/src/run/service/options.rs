@@ -38,7 +38,7 @@ pub struct RegisterOptions {
     /// What else others need to know, as JSON
     #[arg(long, value_name = "JSON", value_parser = json)]
     payload: Option<Value>,
-    /// The Java class of the payload, which must be an object
+    /// The Java class of the payload: the field @class of an object; written before any other value, as Jackson does
     #[arg(long, value_name = "CLASS", requires = "payload")]
     payload_class: Option<String>,
     /// How to make the URI of the instance, such as {scheme}://{address}:{port}
@@ -152,7 +152,6 @@ mod tests {
             (&["--port", "80", "--id", ""], "not empty"),
             (&["--address", ""], "an empty address"),
             (&["--port", "80", "--payload", "{zone"], "it must be JSON"),
-            (&["--port", "80", "--payload", "7", "--payload-class", "C"], "only an object has a class"),
             (&["--port", "80", "--payload-class", "C"], "--payload <JSON>"),
             (&["--port", "80", "--uri-spec", "{port"], "a { without a } after it"),
             (&["--port", "80", "--health-port", "0"], "1 to 65535"),
