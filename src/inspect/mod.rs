@@ -43,12 +43,17 @@
 //! | [`Queue`] | `queue-N`, or `entry-P-N` of kazoo, also in `entries`; or beside it, in `<path>-claims`, |
 //! | | `<path>-producers` or `<path>-dead`, nodes with the names and owners of claims, producers and dead letters |
 //! | [`Line`] | nodes that have a [`Role`] |
+//! | [`Service`] | the data of a node is an instance in Curator's JSON, whose `name` is that of the directory, and |
+//! | | whose `id` is the name of the node, or in it if it is sequential; then every remaining ephemeral node |
 //! | [`DoubleBarrier`] | every remaining ephemeral node is named by a UUID; or there is a persistent node `ready`, |
 //! | | and either at least one such node or nothing else |
 //! | [`Group`] | any other ephemeral node |
 //!
 //! A node belongs to the first recipe in this order that matches. So some recipes cannot be distinguished:
 //!
+//! * A sequential instance whose id ends like the name of a contender without its number, such as `web-lock-`, is in a
+//!   line. One whose id is `queue-` looks like an item.
+//! * A persistent node that cannot be read as an instance is a plain node, even in the directory of a service.
 //! * A group whose ids are all UUIDs looks like a double barrier that waits.
 //! * Any ephemeral node, such as one of another program, looks like the member of a group.
 //! * Items are not read. So if consumers have a lock path of their own, as Curator's do, their locks look like the
@@ -71,9 +76,13 @@
 //! not named like a contender, lease, claim, producer, or member of a barrier or balancer, and for a node that has such
 //! a name and children. It sends one more for the oldest item of each queue.
 //!
+//! Persistent instances of a service ([`ServiceType::Static`]) are found by their data. In each directory with an
+//! instance, it reads every persistent node without children that has enough data to be an instance. In others that
+//! contain no directory it reads only the first such node by name, and the rest if that one is an instance.
+//!
 //! If the tree begins at a queue or at a node without children, it sends three more, for the directories that a queue
 //! has beside it; at a semaphore or a double barrier of kazoo it sends one more. It reads the data of ephemeral nodes,
-//! of nodes with such a name, and of `max-throughput`, and no other data.
+//! of nodes with such a name, of `max-throughput` and of what may be an instance, and no other data.
 //!
 //! At most 64 requests are under way at a time. No watch is set.
 
@@ -91,9 +100,10 @@ use std::fmt;
 pub use self::deadlock::{Deadlock, Wait};
 pub use self::line::{Line, Owner, Place};
 pub use self::role::Role;
-pub use self::tree::{BalancerMember, DoubleBarrier, Entry, Group, Item, Node, NodeStat, Queue, Recipe, Semaphore};
-pub use self::tree::{ThroughputBalancer, Tree};
+pub use self::tree::{BalancerMember, DoubleBarrier, Entry, Group, Instance, Item, Node, NodeStat, Queue, Recipe};
+pub use self::tree::{Semaphore, Service, ThroughputBalancer, Tree, UnreadableInstance};
 use crate::client::{Client, Error};
+pub use crate::layout::service_discovery::ServiceType;
 
 /// All lines at a path and below, as [`lines`] finds them.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -9,6 +9,6 @@ pub(crate) mod parts;
 pub(crate) mod persistent_node;
 pub(crate) mod queue;
 pub(crate) mod semaphore;
-#[cfg(feature = "service-discovery")]
+#[cfg(any(feature = "service-discovery", feature = "inspect"))]
 pub(crate) mod service_discovery;
 pub(crate) mod throughput_balancer;

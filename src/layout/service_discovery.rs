@@ -3,7 +3,11 @@
 //! The format is that of `JsonInstanceSerializer` in curator-x-discovery 5: all fields in this order, `null` where
 //! there is no value. What other programs leave out is read as if it were missing there.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
+
+use super::parts::before_number;
 
 /// The field of a payload that names its Java class.
 pub(crate) const CLASS: &str = "@class";
@@ -64,6 +68,48 @@ pub(crate) struct Record {
     pub(crate) enabled: Option<bool>,
 }
 
+/// Shows the name that Curator gives it, such as `DYNAMIC`.
+impl fmt::Display for ServiceType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            ServiceType::Dynamic => "DYNAMIC",
+            ServiceType::Static => "STATIC",
+            ServiceType::Permanent => "PERMANENT",
+            ServiceType::DynamicSequential => "DYNAMIC_SEQUENTIAL",
+        })
+    }
+}
+
+impl Record {
+    /// Reads the data of the node `node` in the directory of the service `service`.
+    ///
+    /// # Errors
+    /// Why it is not an instance of this service, in one line.
+    pub(crate) fn of_node(service: &str, node: &str, data: &[u8]) -> Result<Record, String> {
+        let read = serde_json::from_slice::<Record>(data);
+        let record = read.map_err(|error| error.to_string().replace(char::is_control, " "))?;
+        if record.name != service {
+            return Err(format!("its service is {:?}, not that of its directory", record.name));
+        }
+        if !record.belongs_to(node) {
+            return Err(format!("its id is {:?}, which its node is not named by", record.id));
+        }
+        Ok(record)
+    }
+
+    /// Returns whether an instance with this id has a node with this name. A server appends its number to the id of a
+    /// sequential one, and `_c_<uuid>-` may come before it.
+    fn belongs_to(&self, node: &str) -> bool {
+        let is_sequential = self.service_type == Some(ServiceType::DynamicSequential);
+        node == self.id || (is_sequential && before_number(node).is_some_and(|before| before.ends_with(&self.id)))
+    }
+}
+
+/// Returns the number of bytes that the data of an instance has at least.
+pub(crate) fn shortest_record(service: &str, node: &str) -> usize {
+    r#"{"name":"","id":""}"#.len() + service.len() + node.len()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -113,5 +159,49 @@ mod tests {
         }
         let sequential = r#"{"name":"s","id":"1","serviceType":"DYNAMIC_SEQUENTIAL"}"#;
         assert_eq!(read(sequential).unwrap().service_type, Some(ServiceType::DynamicSequential));
+    }
+
+    #[test]
+    fn the_node_of_an_instance() {
+        let record = |id: &str, kind: &str| format!(r#"{{"name":"s","id":"{id}","serviceType":{kind}}}"#);
+        let sequential = r#""DYNAMIC_SEQUENTIAL""#;
+        let good = [
+            ("1", record("1", "null")),
+            ("1", record("1", r#""STATIC""#)),
+            ("10000000002", record("1", sequential)),
+            ("_c_8d2b5a0e-6a86-4c3c-8a27-3f1f5f4c9a01-10000000002", record("1", sequential)),
+        ];
+        for (node, data) in good {
+            assert!(Record::of_node("s", node, data.as_bytes()).is_ok(), "{node} {data}");
+        }
+        let bad = [
+            ("t", "1", record("1", "null"), "its service is \"s\", not that of its directory"),
+            ("s", "10000000002", record("1", "null"), "its id is \"1\", which its node is not named by"),
+            ("s", "20000000002", record("1", sequential), "its id is \"1\", which its node is not named by"),
+            ("s", "1", "{".to_owned(), "EOF while parsing an object at line 1 column 1"),
+        ];
+        for (service, node, data, why) in bad {
+            assert_eq!(Record::of_node(service, node, data.as_bytes()), Err(why.to_owned()));
+        }
+        let beyond_a_line = Record::of_node("s", "1", &record("1", "\"a\\nb\"").into_bytes()).unwrap_err();
+        assert!(beyond_a_line.starts_with("unknown variant `a b`"), "{beyond_a_line}");
+    }
+
+    #[test]
+    fn no_instance_is_shorter_than_the_shortest() {
+        assert_eq!(shortest_record("api", "one"), r#"{"name":"api","id":"one"}"#.len());
+        assert!(Record::of_node("api", "one", br#"{"name":"api","id":"one"}"#).is_ok());
+    }
+
+    #[test]
+    fn a_type_is_shown_as_it_is_written() {
+        for (kind, name) in [
+            (ServiceType::Dynamic, "DYNAMIC"),
+            (ServiceType::Static, "STATIC"),
+            (ServiceType::Permanent, "PERMANENT"),
+            (ServiceType::DynamicSequential, "DYNAMIC_SEQUENTIAL"),
+        ] {
+            assert_eq!((kind.to_string(), serde_json::to_value(kind).unwrap()), (name.to_owned(), name.into()));
+        }
     }
 }

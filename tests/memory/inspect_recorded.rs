@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use serde_json::Value;
 use zookeeper_recipes::inspect::{
-    self, DoubleBarrier, Entry, Group, Line, Node, Place, Queue, Recipe, Role, Semaphore,
+    self, DoubleBarrier, Entry, Group, Line, Node, Place, Queue, Recipe, Role, Semaphore, Service, ServiceType,
 };
 use zookeeper_recipes::testing::TestingServer;
 use zookeeper_recipes::{Client, CreateMode};
@@ -89,6 +89,12 @@ impl Replay {
         let Recipe::Queue(queue) = self.recipe(path).await else { panic!("{path} is a queue") };
         assert_eq!((queue.producers.len(), queue.dead_letters.len()), (0, 0), "of this library alone");
         queue
+    }
+
+    async fn service(&self, path: &str) -> Service {
+        let Recipe::Service(service) = self.recipe(path).await else { panic!("{path} is a service") };
+        assert_eq!(service.unreadable, []);
+        service
     }
 
     async fn group(&self, path: &str) -> Group {
@@ -221,8 +227,8 @@ async fn the_queues_of_curator() {
     let by_priority = replay.queue("/curator/by-priority").await.oldest.expect("it has items");
     let delayed = replay.queue("/curator/delayed").await.oldest.expect("it has an item");
     assert_eq!(by_priority.name(), "queue-1000000FF0000000000", "whatever its priority");
-    let tomorrow = SystemTime::UNIX_EPOCH + Duration::from_millis(0x1a2_1a1c_e4e3);
-    assert_eq!((delayed.name(), delayed.ready_since()), ("queue-|1A21A1CE4E3|0000000000", Some(tomorrow)));
+    let tomorrow = SystemTime::UNIX_EPOCH + Duration::from_millis(0x1a2_2e31_13c9);
+    assert_eq!((delayed.name(), delayed.ready_since()), ("queue-|1A22E3113C9|0000000000", Some(tomorrow)));
 }
 
 #[tokio::test(start_paused = true)]
@@ -238,6 +244,27 @@ async fn the_groups_and_values_of_curator() {
     assert!(replay.is_plain("/curator/count", 4).await);
     assert!(replay.is_plain("/curator/number", 8).await);
     assert!(replay.is_plain("/curator/barrier", 6).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_services_of_curator() {
+    let replay = Replay::of(CURATOR).await;
+    let api = replay.service("/curator/services/api").await;
+    let mut instances: Vec<_> =
+        api.instances.iter().map(|instance| (&instance.id[..], instance.service_type)).collect();
+    instances.sort_unstable_by_key(|(id, _)| *id);
+    let types = [ServiceType::Dynamic, ServiceType::Static, ServiceType::DynamicSequential];
+    assert_eq!(instances, ["a", "b", "c"].into_iter().zip(types).collect::<Vec<_>>());
+    let sequential = api.instances.iter().find(|instance| instance.id == "c").expect("it is there");
+    assert!(sequential.entry.name().starts_with('c') && sequential.entry.name().len() == 11, "{sequential}");
+    let printers = replay.service("/curator/services/printers").await;
+    let ids: Vec<_> = printers.instances.iter().map(|instance| instance.id.as_str()).collect();
+    assert_eq!(ids, ["first", "second"]);
+    for instance in printers.instances.iter().chain(&api.instances) {
+        assert_eq!((instance.endpoint().as_str(), instance.enabled), ("10.0.0.1:80", true));
+        let is_static = matches!(instance.service_type, ServiceType::Static | ServiceType::Permanent);
+        assert_eq!(instance.entry.is_orphan(), is_static, "{instance}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,17 +1,19 @@
 //! The tree as an operator sees it: each recipe by the nodes that it creates itself.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 #[cfg(feature = "atomic-long")]
 use zookeeper_recipes::atomic_long::DistributedAtomicLong;
 use zookeeper_recipes::double_barrier::DoubleBarrier;
 use zookeeper_recipes::group_member::GroupMember;
-use zookeeper_recipes::inspect::{self, Entry, Node, Queue, Recipe, Tree};
+use zookeeper_recipes::inspect::{self, Entry, Node, Queue, Recipe, Service, Tree};
 use zookeeper_recipes::leader_latch::LeaderLatch;
 use zookeeper_recipes::mutex::InterProcessMutex;
 use zookeeper_recipes::queue::{DistributedQueue, Utf8};
 use zookeeper_recipes::read_write_lock::InterProcessReadWriteLock;
 use zookeeper_recipes::semaphore::InterProcessSemaphore;
+use zookeeper_recipes::service_discovery::{Registration, ServiceDiscovery, ServiceInstance, ServiceType};
 use zookeeper_recipes::testing::{Operation, TestingServer};
 use zookeeper_recipes::throughput_balancer::{ThroughputBalancer, set_max_throughput};
 use zookeeper_recipes::{Client, CreateMode, ErrorKind};
@@ -262,6 +264,119 @@ async fn a_group_with_its_data() {
     assert_eq!(member["owner"]["data"], "10.0.0.1:80");
     let id = clients[0].session_id().expect("a session");
     assert_eq!(member["owner"]["session_id"], format!("{id:#x}"));
+}
+
+fn service_at<'a>(tree: &'a Tree, path: &str) -> &'a Service {
+    let Recipe::Service(service) = at(tree, path) else { panic!("a service: {tree}") };
+    service
+}
+
+/// Registers an instance of `/services/api`.
+async fn registered(client: &Client, id: &str, service_type: ServiceType) -> Registration<()> {
+    let discovery = ServiceDiscovery::new(client, "/services").expect("a good path");
+    let instance = ServiceInstance::builder("api").id(id).address("10.0.0.1").port(80).service_type(service_type);
+    discovery.register(instance.build().expect("an instance")).await.expect("registered")
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_service_with_an_instance_of_each_type_and_one_that_cannot_be_read() {
+    let server = TestingServer::start();
+    let [one, two] = two_clients(&server).await;
+    let types = [ServiceType::Dynamic, ServiceType::Static, ServiceType::Permanent, ServiceType::DynamicSequential];
+    let mut registrations = Vec::new();
+    for (id, service_type) in ["a", "b", "c", "d"].into_iter().zip(types) {
+        registrations.push(registered(&one, id, service_type).await);
+    }
+    registrations[0].set_enabled(false).await.expect("written");
+    two.create("/services/api/e", "port 80", CreateMode::Ephemeral).await.expect("created");
+    server.create_by_hand("/services/api/note", "short", CreateMode::Persistent).expect("a node");
+    let long = "long enough to be an instance";
+    server.create_by_hand("/services/api/notes", long, CreateMode::Persistent).expect("a node");
+
+    let (tree, cost) = cost(&server, &two, "/services").await;
+    // Two directories and seven nodes; the data of three ephemeral ones, and of three persistent ones with enough.
+    assert_eq!(cost, [9, 6, 0]);
+    assert_eq!(paths(&tree), ["/services", "/services/api", "/services/api/note", "/services/api/notes"]);
+    let service = service_at(&tree, "/services/api");
+    let nodes: BTreeSet<_> = service.instances.iter().map(|instance| instance.entry.path.clone()).collect();
+    assert_eq!(nodes, registrations.iter().map(Registration::path).collect());
+    for (id, service_type) in ["a", "b", "c", "d"].into_iter().zip(types) {
+        let instance = service.instances.iter().find(|instance| instance.id == id).expect("it is there");
+        assert_eq!((instance.service_type, instance.enabled, instance.ssl_port), (service_type, id != "a", None));
+        assert_eq!(instance.endpoint(), "10.0.0.1:80");
+        let is_static = matches!(service_type, ServiceType::Static | ServiceType::Permanent);
+        assert_eq!(instance.entry.session_id(), one.session_id().filter(|_| !is_static), "{id}");
+    }
+    let [unreadable] = &service.unreadable[..] else { panic!("one: {tree}") };
+    assert_eq!((unreadable.entry.name(), unreadable.entry.session_id()), ("e", two.session_id()));
+    assert_eq!(unreadable.reason, "expected value at line 1 column 1");
+
+    let json = serde_json::to_value(&tree).expect("it can be serialized");
+    let instances = json["nodes"][1]["recipes"][0]["Service"]["instances"].as_array().expect("a list");
+    let of_b = instances.iter().find(|instance| instance["id"] == "b").expect("it is there");
+    assert_eq!((&of_b["service_type"], &of_b["port"], &of_b["enabled"]), (&"STATIC".into(), &80.into(), &true.into()));
+    // The same if it is all that was asked for.
+    assert_eq!(service_at(&self::tree(&two, "/services/api").await, "/services/api"), service);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_service_whose_instances_are_all_static() {
+    let server = TestingServer::start();
+    let client = server.client().await.expect("a client");
+    let all =
+        [registered(&client, "a", ServiceType::Static).await, registered(&client, "b", ServiceType::Static).await];
+    let (tree, cost) = cost(&server, &client, "/services").await;
+    assert_eq!(cost, [4, 2, 0], "two directories and two nodes; the first node, and then the other");
+    assert_eq!(paths(&tree), ["/services", "/services/api"]);
+    assert_eq!(service_at(&tree, "/services/api").instances.len(), all.len());
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_plain_nodes_with_much_data_one_is_read() {
+    let server = TestingServer::start();
+    let client = server.client().await.expect("a client");
+    for path in ["/app", "/app/a", "/app/b", "/app/c"] {
+        server.create_by_hand(path, "long enough to be an instance", CreateMode::Persistent).expect("a node");
+    }
+    let (tree, cost) = cost(&server, &client, "/app").await;
+    assert_eq!(cost, [4, 1, 0]);
+    assert_eq!(paths(&tree), ["/app", "/app/a", "/app/b", "/app/c"]);
+    assert!(tree.nodes.iter().all(|node| node.recipes.is_empty() && node.stat.is_some()), "{tree}");
+}
+
+/// Its directory was not read, so nothing is known about what else is there.
+#[tokio::test(start_paused = true)]
+async fn a_tree_that_begins_at_a_node_of_a_recipe_is_that_node() {
+    let server = TestingServer::start();
+    let client = server.client().await.expect("a client");
+    let _all =
+        [registered(&client, "a", ServiceType::Dynamic).await, registered(&client, "b", ServiceType::Static).await];
+    client.create("/services/lock-0000000001", "", CreateMode::Ephemeral).await.expect("created");
+    for path in ["/services/api/a", "/services/api/b", "/services/lock-0000000001"] {
+        let (tree, cost) = cost(&server, &client, path).await;
+        assert_eq!(paths(&tree), [path]);
+        assert!(tree.nodes[0].recipes.is_empty() && tree.nodes[0].stat.is_some(), "{tree}");
+        assert_eq!(cost[1], usize::from(!path.ends_with("/b")), "the data of ephemeral ones");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_static_instance_that_may_not_be_read_or_is_gone_meanwhile() {
+    let server = TestingServer::start();
+    let [one, operator] = two_clients(&server).await;
+    let _all = [registered(&one, "a", ServiceType::Dynamic).await, registered(&one, "b", ServiceType::Static).await];
+    server.create_by_hand("/services/api/c", r#"{"name":"api","id":"c"}"#, CreateMode::Persistent).expect("a node");
+    quiet().await;
+    server.clear_records();
+    server.delay(&operator, ONE_WAY);
+    let looking = tokio::spawn(async move { inspect::tree(&operator, "/services").await });
+    served(&server, Operation::List, 5).await;
+    server.deny("/services/api/b");
+    server.delete_by_hand("/services/api/c").expect("it is there");
+    let found = within("it has looked", SOON * 5, looking).await.expect("no panic").expect("the tree");
+    assert_eq!(found.denied, ["/services/api/b"]);
+    assert_eq!(paths(&found), ["/services", "/services/api", "/services/api/b"]);
+    assert_eq!(service_at(&found, "/services/api").instances.len(), 1);
 }
 
 #[cfg(feature = "atomic-long")]

@@ -31,6 +31,10 @@ import org.apache.curator.framework.recipes.shared.SharedCount;
 import org.apache.curator.framework.state.ConnectionState;
 import org.apache.curator.retry.RetryForever;
 import org.apache.curator.retry.RetryOneTime;
+import org.apache.curator.x.discovery.ServiceDiscovery;
+import org.apache.curator.x.discovery.ServiceDiscoveryBuilder;
+import org.apache.curator.x.discovery.ServiceInstance;
+import org.apache.curator.x.discovery.ServiceType;
 import org.apache.zookeeper.CreateMode;
 
 /**
@@ -135,6 +139,7 @@ public class CuratorNodes {
         nodes.doubleBarriers();
         nodes.queues();
         nodes.groups();
+        nodes.services();
         nodes.values();
         System.out.println("ready");
         while (System.in.read() >= 0) {}
@@ -284,6 +289,28 @@ public class CuratorNodes {
         PersistentNode node = new PersistentNode(client, CreateMode.EPHEMERAL, isProtected, path, bytes("mine"));
         node.start();
         node.waitForInitialCreate(30, TimeUnit.SECONDS);
+    }
+
+    /** A service with an instance of each type, and one whose instances are all static. */
+    private void services() throws Exception {
+        register(one, "api", "a", ServiceType.DYNAMIC);
+        register(two, "api", "b", ServiceType.STATIC);
+        register(three, "api", "c", ServiceType.DYNAMIC_SEQUENTIAL);
+        register(one, "printers", "first", ServiceType.STATIC);
+        register(one, "printers", "second", ServiceType.PERMANENT);
+    }
+
+    private static void register(CuratorFramework client, String name, String id, ServiceType type) throws Exception {
+        ServiceDiscovery<Void> discovery =
+            ServiceDiscoveryBuilder.builder(Void.class).client(client).basePath(ROOT + "services").build();
+        discovery.start();
+        discovery.registerService(ServiceInstance.<Void>builder()
+            .name(name)
+            .id(id)
+            .address("10.0.0.1")
+            .port(80)
+            .serviceType(type)
+            .build());
     }
 
     private void values() throws Exception {

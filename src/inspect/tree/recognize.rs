@@ -6,6 +6,7 @@ use super::super::line::{Child, Line, is_session};
 use super::super::role::Role;
 use super::found::{Content, Found, Place, is_at_or_below};
 use super::queues::queues;
+use super::services::service;
 use super::value::{
     BalancerMember, DoubleBarrier, Entry, Group, Node, NodeStat, Recipe, Semaphore, ThroughputBalancer,
 };
@@ -47,11 +48,11 @@ pub(super) fn nodes(root: &str, contents: HashMap<String, Content>) -> Vec<Node>
     }
     let (of_queues, beside) = queues(root, &mut found);
     used.extend(beside);
-    let in_directories = found
-        .directories()
-        .into_iter()
-        .flat_map(|path| single_directory_recipes(&mut found, &path))
-        .collect::<Vec<_>>();
+    let mut directories = found.directories();
+    // If the tree begins at a node of a recipe, its directory was not read.
+    directories.retain(|path| found.has(path));
+    let in_directories =
+        directories.into_iter().flat_map(|path| single_directory_recipes(&mut found, &path)).collect::<Vec<_>>();
     for (path, recipe) in of_queues.into_iter().chain(in_directories) {
         recipes.entry(Place(path)).or_default().push(recipe);
     }
@@ -74,12 +75,13 @@ fn parents(found: &Found) -> Vec<String> {
 /// Takes the nodes of the recipes that use only this directory.
 fn single_directory_recipes(found: &mut Found, path: &str) -> Vec<(String, Recipe)> {
     let line = line(found, path).map(Recipe::Line);
-    if is_number(found, path) {
-        return line.into_iter().map(|recipe| (path.to_owned(), recipe)).collect();
+    let service = service(found, path).map(Recipe::Service);
+    let mut recipes = vec![line, service];
+    if !is_number(found, path) {
+        recipes.push(double_barrier(found, path).map(Recipe::DoubleBarrier));
+        recipes.push(group(found, path).map(Recipe::Group));
     }
-    let barrier = double_barrier(found, path).map(Recipe::DoubleBarrier);
-    let group = group(found, path).map(Recipe::Group);
-    [line, barrier, group].into_iter().flatten().map(|recipe| (path.to_owned(), recipe)).collect()
+    recipes.into_iter().flatten().map(|recipe| (path.to_owned(), recipe)).collect()
 }
 
 /// Takes the contenders in a directory. `None` if there are none.

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use super::value::{BalancerMember, DoubleBarrier, Entry, Group, Node, NodeStat, Queue, Recipe, Semaphore};
-use super::value::{ThroughputBalancer, Tree};
+use super::value::{BalancerMember, DoubleBarrier, Entry, Group, Instance, Node, NodeStat, Queue, Recipe, Semaphore};
+use super::value::{Service, ThroughputBalancer, Tree, UnreadableInstance};
 use crate::util::path::quoted;
 
 /// How far each level is indented.
@@ -66,6 +66,7 @@ impl fmt::Display for Recipe {
             Recipe::DoubleBarrier(barrier) => write!(f, "{barrier}"),
             Recipe::Queue(queue) => write!(f, "{queue}"),
             Recipe::ThroughputBalancer(balancer) => write!(f, "{balancer}"),
+            Recipe::Service(service) => write!(f, "{service}"),
             Recipe::Group(group) => write!(f, "{group}"),
         }
     }
@@ -124,6 +125,28 @@ impl fmt::Display for BalancerMember {
             _ => f.write_str("no record")?,
         }
         write!(f, ", {}", WithoutData(&self.entry))
+    }
+}
+
+impl fmt::Display for Service {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "service, {} instances, {} unreadable", self.instances.len(), self.unreadable.len())?;
+        each(f, "instance ", &self.instances)?;
+        each(f, "unreadable ", &self.unreadable)
+    }
+}
+
+impl fmt::Display for Instance {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}, {}", WithoutData(&self.entry), quoted(&self.endpoint()))?;
+        self.ssl_port.iter().try_for_each(|port| write!(f, ", TLS port {port}"))?;
+        write!(f, ", {}{}", self.service_type, if self.enabled { "" } else { ", disabled" })
+    }
+}
+
+impl fmt::Display for UnreadableInstance {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", WithoutData(&self.entry), self.reason)
     }
 }
 

@@ -3,6 +3,7 @@
 use std::time::SystemTime;
 
 use super::super::line::{Line, Owner, is_session, time_of};
+use crate::layout::service_discovery::ServiceType;
 use crate::util::path::split;
 
 /// Everything at a path and below, as [`tree`](crate::inspect::tree()) finds it.
@@ -74,6 +75,8 @@ pub enum Recipe {
     Queue(Queue),
     /// A throughput balancer.
     ThroughputBalancer(ThroughputBalancer),
+    /// A service.
+    Service(Service),
     /// A group.
     Group(Group),
 }
@@ -171,6 +174,50 @@ pub struct BalancerMember {
     pub entry: Entry,
 }
 
+/// A service with its instances: those of a `ServiceDiscovery` of this library, of Curator, or of another program that
+/// writes Curator's format.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct Service {
+    /// The instances that can be read, sorted by the names of their nodes.
+    pub instances: Vec<Instance>,
+    /// The ephemeral nodes that cannot be read as instances of this service, sorted by name.
+    pub unreadable: Vec<UnreadableInstance>,
+}
+
+/// An instance of a service.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct Instance {
+    /// Its id. Several instances may share one if they are sequential.
+    pub id: String,
+    /// Its address: a host name, or an IP address.
+    pub address: Option<String>,
+    /// Its port.
+    pub port: Option<u16>,
+    /// Its port for TLS.
+    pub ssl_port: Option<u16>,
+    /// Whether it accepts work.
+    pub enabled: bool,
+    /// How long it stays registered.
+    pub service_type: ServiceType,
+    /// Its node. The data is the whole record, in JSON.
+    pub entry: Entry,
+}
+
+/// An ephemeral node in the directory of a service that cannot be read as an instance.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct UnreadableInstance {
+    /// Why it cannot be read.
+    pub reason: String,
+    /// The node.
+    pub entry: Entry,
+}
+
 /// Processes that are alive, each with its data: a `GroupMember` of this library or of Curator, a party of kazoo, or
 /// anything else that keeps an ephemeral node.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -236,6 +283,17 @@ impl Semaphore {
     /// Returns the leases without a session. Each takes a permit until it is deleted by hand.
     pub fn orphans(&self) -> impl Iterator<Item = &Entry> {
         self.leases.iter().filter(|lease| lease.is_orphan())
+    }
+}
+
+impl Instance {
+    /// Returns the address and the port, such as `10.0.0.1:80` or `[fe80::1]:80`, as far as the instance has them.
+    pub fn endpoint(&self) -> String {
+        let address = match self.address.as_deref().unwrap_or_default() {
+            address if address.contains(':') && !address.starts_with('[') => format!("[{address}]"),
+            address => address.to_owned(),
+        };
+        self.port.map_or(address.clone(), |port| format!("{address}:{port}"))
     }
 }
 

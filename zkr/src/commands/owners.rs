@@ -1,6 +1,6 @@
 //! Who owns the nodes in what was found.
 
-use zookeeper_recipes::inspect::{DoubleBarrier, Entry, Line, Owner, Place, Queue, Recipe, Semaphore, Tree};
+use zookeeper_recipes::inspect::{DoubleBarrier, Entry, Line, Owner, Place, Queue, Recipe, Semaphore, Service, Tree};
 
 /// Returns the owners of all nodes of a line, as far as they could be read.
 pub fn of_line(line: &Line) -> impl Iterator<Item = &Owner> {
@@ -20,6 +20,10 @@ fn of_recipe(recipe: &Recipe) -> Vec<&Owner> {
         Recipe::Queue(Queue { claims, producers, .. }) => (None, claims.iter().chain(producers).collect()),
         Recipe::ThroughputBalancer(balancer) => {
             (Some(&balancer.leader), balancer.members.iter().map(|member| &member.entry).collect())
+        }
+        Recipe::Service(Service { instances, unreadable, .. }) => {
+            let unreadable = unreadable.iter().map(|instance| &instance.entry);
+            (None, instances.iter().map(|instance| &instance.entry).chain(unreadable).collect())
         }
         Recipe::Group(group) => (None, group.members.iter().collect()),
         // Nothing is known about a recipe of a later version.

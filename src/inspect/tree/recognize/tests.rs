@@ -12,6 +12,8 @@ const HEX: &str = "8d2b5a0e6a864c3c8a273f1f5f4c9a03";
 
 /// Nodes, and how they are shown.
 type Case<'a> = (&'a [(&'a str, i64)], &'a [&'a str]);
+/// Nodes with their data, and how they are shown.
+type CaseOfData<'a> = (Vec<(String, Content)>, &'a [&'a str]);
 
 fn read(session: i64, czxid: i64, data: &str) -> Content {
     let stat = Stat { ephemeral_owner: session, czxid, ctime: czxid * 1000, ..Stat::default() };
@@ -49,6 +51,7 @@ fn shown(nodes: &[Node]) -> Vec<String> {
         Recipe::ThroughputBalancer(balancer) => {
             format!("balancer {} {}", balancer.members.len(), balancer.leader.places.len())
         }
+        Recipe::Service(service) => format!("service {} {}", service.instances.len(), service.unreadable.len()),
         Recipe::Group(group) => format!("group {}", group.members.len()),
     };
     let one = |node: &Node| {
@@ -199,6 +202,69 @@ fn the_shares_of_a_balancer() {
     assert_eq!(recipes[0].to_string(), text);
 }
 
+/// Returns an instance of the service `s` with this id.
+fn instance_of_s(id: &str, session: i64, czxid: i64) -> (String, Content) {
+    (format!("/s/{id}"), read(session, czxid, &format!(r#"{{"name":"s","id":"{id}"}}"#)))
+}
+
+#[test]
+fn a_service_with_what_cannot_be_read() {
+    let sequential = r#"{"name":"s","id":"seq","address":"::1","port":1,"serviceType":"DYNAMIC_SEQUENTIAL"}"#;
+    let disabled =
+        r#"{"name":"s","id":"b","address":"b.example","sslPort":443,"serviceType":"STATIC","enabled":false}"#;
+    let mut contents = HashMap::from([
+        ("/".to_owned(), read(0, 0, "")),
+        ("/s".to_owned(), read(0, 0, "")),
+        ("/s/b".to_owned(), read(0, 3, disabled)),
+        ("/s/seq0000000004".to_owned(), read(9, 4, sequential)),
+        ("/s/empty".to_owned(), read(9, 5, "")),
+        ("/s/moved".to_owned(), read(9, 6, r#"{"name":"t","id":"moved"}"#)),
+        ("/s/note".to_owned(), read(0, 7, "no instance")),
+        ("/s/secret".to_owned(), Content::Denied),
+    ]);
+    contents.extend([instance_of_s("a", 8, 2), instance_of_s(ONE, 8, 1)]);
+    let found = nodes_of(contents);
+    assert_eq!(shown(&found), ["/", "/s service 4 2", "/s/note", "/s/secret"]);
+    let text = format!(
+        "service, 4 instances, 2 unreadable\n\
+         instance {ONE}, session 0x8, token 1, \"\", DYNAMIC\n\
+         instance a, session 0x8, token 2, \"\", DYNAMIC\n\
+         instance b, no session, token 3, \"b.example\", TLS port 443, STATIC, disabled\n\
+         instance seq0000000004, session 0x9, token 4, \"[::1]:1\", DYNAMIC_SEQUENTIAL\n\
+         unreadable empty, session 0x9, token 5: EOF while parsing a value at line 1 column 0\n\
+         unreadable moved, session 0x9, token 6: its service is \"t\", not that of its directory"
+    );
+    assert_eq!(found[1].recipes[0].to_string(), text);
+}
+
+/// What other recipes are recognized by comes first, and a directory without an instance is what it was.
+#[test]
+fn what_is_a_service_and_what_is_not() {
+    let instance = |id| instance_of_s(id, 7, 1);
+    let with_name = |path: &str| (path.to_owned(), read(7, 2, r#"{"name":"s","id":"a"}"#));
+    let plain = |path: &str, session| (path.to_owned(), read(session, 3, "x"));
+    let cases: [CaseOfData<'_>; 9] = [
+        (vec![instance("a")], &["/", "/s service 1 0"]),
+        (vec![instance(ONE), plain(&format!("/s/{TWO}"), 7)], &["/", "/s service 1 1"]),
+        (vec![instance(HEX), plain("/s-__lock__", 0)], &["/", "/s semaphore 1 0"]),
+        (vec![instance("a"), plain("/s/lock-0000000001", 7)], &["/", "/s line 1, service 1 0"]),
+        (vec![instance("lock-0000000001"), plain("/s/b", 7)], &["/", "/s line 1, group 1"]),
+        (vec![instance("a"), plain("/s/ready", 0)], &["/", "/s service 1 0", "/s/ready"]),
+        (vec![instance("a"), plain("/s/a/below", 0)], &["/", "/s", "/s/a", "/s/a/below"]),
+        (vec![with_name("/t/a")], &["/", "/t group 1"]),
+        (vec![with_name("/s/b")], &["/", "/s group 1"]),
+    ];
+    for (nodes, expected) in cases {
+        let mut contents = HashMap::from([("/".to_owned(), read(0, 0, ""))]);
+        for (path, content) in nodes {
+            contents.entry(split(&path).0.to_owned()).or_insert_with(|| read(0, 0, ""));
+            contents.insert(path, content);
+        }
+        let shown = shown(&nodes_of(contents.clone()));
+        assert_eq!(shown, expected, "{contents:?}");
+    }
+}
+
 /// Returns the paths in the result, each as often as it occurs, and the number of items.
 fn reported(nodes: &[Node], found: &HashMap<String, Content>) -> (Vec<String>, usize) {
     let (mut paths, mut items) = (Vec::new(), 0);
@@ -224,6 +290,10 @@ fn reported(nodes: &[Node], found: &HashMap<String, Content>) -> (Vec<String>, u
                 Recipe::ThroughputBalancer(balancer) => {
                     paths.extend(places(&balancer.leader));
                     paths.extend(balancer.members.iter().map(|member| member.entry.path.clone()));
+                }
+                Recipe::Service(service) => {
+                    paths.extend(service.instances.iter().map(|instance| instance.entry.path.clone()));
+                    paths.extend(service.unreadable.iter().map(|instance| instance.entry.path.clone()));
                 }
                 Recipe::Group(group) => paths.extend(entries(&group.members)),
             }
@@ -300,6 +370,7 @@ fn content() -> impl Strategy<Value = Content> {
     prop_oneof![
         3 => (1..4_i64, 1..9_i64).prop_map(|(session, czxid)| read(session, czxid, "1")),
         3 => (1..9_i64).prop_map(|czxid| read(0, czxid, r#"{"throughput":1,"id":"x"}"#)),
+        2 => (0..3_i64, 1..9_i64).prop_map(|(session, czxid)| read(session, czxid, r#"{"name":"a","id":"m1"}"#)),
         2 => Just(Content::Unread),
         1 => Just(Content::Denied),
     ]

@@ -4,9 +4,9 @@ use std::time::{Duration, SystemTime};
 
 use anstyle::{AnsiColor, Style};
 use zookeeper_recipes::inspect::{
-    DoubleBarrier, Entry, Item, Line, Node, Owner, Place, Queue, Recipe, Role, Semaphore,
+    DoubleBarrier, Entry, Instance, Item, Line, Node, Owner, Place, Queue, Recipe, Role, Semaphore,
 };
-use zookeeper_recipes::inspect::{ThroughputBalancer, Tree};
+use zookeeper_recipes::inspect::{Service, ServiceType, ThroughputBalancer, Tree, UnreadableInstance};
 
 use crate::commands::addresses::{Addresses, from};
 use crate::commands::content;
@@ -109,6 +109,10 @@ impl Rows<'_> {
                 dead_letters.iter().for_each(|name| self.push(painted(WRONG, "dead letter"), shown(name)));
             }
             Recipe::ThroughputBalancer(balancer) => self.balancer(balancer),
+            Recipe::Service(Service { instances, unreadable, .. }) => {
+                instances.iter().for_each(|instance| self.instance(instance));
+                unreadable.iter().for_each(|instance| self.unreadable(instance));
+            }
             Recipe::Group(group) => group.members.iter().for_each(|member| self.entry("member", HOLDS, member, true)),
             // Its name is all that is known of a recipe of a later version.
             _ => {}
@@ -125,6 +129,29 @@ impl Rows<'_> {
             self.push(painted(HOLDS, "member"), text);
         }
         balancer.leader.places.iter().for_each(|place| self.place(place, true));
+    }
+
+    fn instance(&mut self, instance: &Instance) {
+        let name = instance.entry.name();
+        let mut parts = vec![shown(name), shown(&instance.endpoint())];
+        parts.retain(|part| !part.is_empty());
+        parts.extend(instance.ssl_port.map(|port| format!("TLS port {port}")));
+        parts.extend((!instance.enabled).then(|| painted(WAITS, "disabled")));
+        if let Some(owner) = &instance.entry.owner {
+            let is_static = matches!(instance.service_type, ServiceType::Static | ServiceType::Permanent);
+            parts.push(match (owner.is_orphan(), is_static) {
+                (true, true) => "static".to_owned(),
+                (true, false) => painted(WRONG, "no session"),
+                (false, _) => self.session(owner.session_id),
+            });
+            parts.push(painted(FAINT, age(self.now, owner.created())));
+        }
+        self.push(painted(HOLDS, "instance"), parts.join(", "));
+    }
+
+    fn unreadable(&mut self, instance: &UnreadableInstance) {
+        let node = self.owned(instance.entry.name(), instance.entry.owner.as_ref(), false);
+        self.push(painted(WRONG, "unreadable"), format!("{node}: {}", shown(&instance.reason)));
     }
 
     fn oldest_item(&mut self, item: &Item) {
@@ -199,6 +226,11 @@ fn kind(recipe: &Recipe) -> String {
         Recipe::ThroughputBalancer(ThroughputBalancer { maximum, members, .. }) => {
             let maximum = maximum.map_or("no maximum".to_owned(), |maximum| format!("maximum {maximum}"));
             format!("throughput balancer: {maximum}, {}", counted(members.len(), "member", "members"))
+        }
+        Recipe::Service(Service { instances, unreadable, .. }) => {
+            let unreadable = Some(unreadable.len()).filter(|&count| count > 0);
+            let unreadable = unreadable.map(|count| format!(", {count} unreadable")).unwrap_or_default();
+            format!("service: {}{unreadable}", counted(instances.len(), "instance", "instances"))
         }
         Recipe::Group(group) => format!("group: {}", counted(group.members.len(), "member", "members")),
         other => other.to_string().lines().next().unwrap_or_default().to_owned(),
@@ -314,5 +346,39 @@ mod tests {
         server.deny("/app/version");
         let denied = expected.replace("5 bytes, 0 children, 0s", "not read\nnot readable: /app/version");
         assert_eq!(drawn(&client, None).await, denied);
+    }
+
+    #[tokio::test]
+    async fn a_service_with_an_instance_of_each_kind() {
+        let server = TestingServer::start();
+        let client = server.client().await.expect("a client");
+        let session = client.session_id().expect("a session");
+        let record = |id: &str, more: &str| format!(r#"{{"name":"api","id":"{id}"{more}}}"#);
+        let nodes = [
+            ("/app", String::new(), CreateMode::Persistent),
+            ("/app/api", String::new(), CreateMode::Persistent),
+            ("/app/api/a", record("a", r#","address":"10.0.0.1","port":80,"sslPort":443"#), CreateMode::Ephemeral),
+            ("/app/api/b", record("b", r#","address":"::1","enabled":false"#), CreateMode::Ephemeral),
+            ("/app/api/c", "port 80".to_owned(), CreateMode::Ephemeral),
+            ("/app/api/d", record("d", r#","port":81,"serviceType":"STATIC""#), CreateMode::Persistent),
+            ("/app/api/e", record("e", ""), CreateMode::Persistent),
+        ];
+        for (path, data, mode) in nodes {
+            client.create(path, data, mode).await.expect("created");
+        }
+        let expected = format!(
+            "/app  0 bytes, 1 child, 0s\n\
+             └─ api  service: 4 instances, 1 unreadable\n   \
+                ├─ instance a, 10.0.0.1:80, TLS port 443, session {session:#x}, 0s\n   \
+                ├─ instance b, [::1], disabled, session {session:#x}, 0s\n   \
+                ├─ instance d, :81, static, 0s\n   \
+                ├─ instance e, no session, 0s\n   \
+                └─ unreadable c, session {session:#x}, 0s: expected value at line 1 column 1"
+        );
+        assert_eq!(drawn(&client, None).await, expected);
+        let addresses = addresses(&[(session, "10.0.0.7:40512")]);
+        let session = format!("session {session:#x}");
+        let with_addresses = expected.replace(&session, &format!("{session} from 10.0.0.7:40512"));
+        assert_eq!(drawn(&client, Some(&addresses)).await, with_addresses);
     }
 }
