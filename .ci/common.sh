@@ -191,6 +191,7 @@ shared_value|followed 3 modes, and the limit is 15|followed 3 modes, and the lim
 cache|Both services have the 3 settings of the operator|Both services have the 4 settings of the operator
 group_member|members: alice, bob, carol|members: alice, bob, carol
 service_discovery|60 calls, 0 unanswered|60 calls, 0 unanswered
+service_discovery_tonic|repeated, 0 unanswered|repeated, 0 unanswered
 distributed_queue|100 parcels put, 99 shipped, 1 dead letter, 0 lost|100 parcels put, 99 shipped, 1 dead letter, 0 lost
 metrics|15 locks acquired, 11 orders acked, 1 dead letter|15 locks acquired, 11 orders acked, 1 dead letter
 health_page|The page said 200, 503, 200|The page said 200

@@ -92,3 +92,9 @@ pub fn main<O: Example, F: Future<Output = Result<()>>>(play: impl FnOnce(O) -> 
 pub async fn until<F: Future>(work: F) -> Result<F::Output> {
     tokio::time::timeout(PATIENCE, work).await.map_err(|_| format!("nothing happened for {PATIENCE:?}").into())
 }
+
+/// Prints what happens next, and gives a reader time to follow.
+pub async fn step(what: &str) {
+    println!("\n        {what}");
+    tokio::time::sleep(Duration::from_millis(500)).await;
+}

@@ -13,6 +13,7 @@ mod persistent_node;
 mod program;
 mod semaphore;
 mod service_discovery;
+mod service_discovery_tonic;
 mod shared_value;
 
 use program::Program;

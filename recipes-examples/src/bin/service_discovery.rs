@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use clap::Parser;
 use futures::FutureExt;
-use recipes_examples::{Asked, Ensemble, Example, Result, Stage, Znodes, count, println, tell_connection, until};
+use recipes_examples::{Asked, Ensemble, Example, Result, Stage, Znodes, count, println, step, tell_connection, until};
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -295,12 +295,6 @@ async fn call_on(stage: &Stage, path: &str, asked: Asked) -> Result<()> {
     }
     println!("{}, {} unanswered.", count(caller.calls, "call", "calls"), caller.unanswered);
     Ok(())
-}
-
-/// Prints what happens next, and gives a reader time to follow.
-async fn step(what: &str) {
-    println!("\n        {what}");
-    sleep(Duration::from_millis(500)).await;
 }
 
 /// Three instances are called. One is drained, one is killed, one is started, and one asks for fewer calls.

@@ -1,101 +1,136 @@
 //! The services that are made of the targets of a service.
 
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::convert::Infallible;
 use std::fmt;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use backon::{BackoffBuilder, ExponentialBuilder};
-use futures::future::{AbortHandle, Abortable, BoxFuture};
-use futures::stream::{self, BoxStream, FuturesUnordered, Stream, StreamExt};
+use futures::future::{BoxFuture, FutureExt};
+use futures::stream::{Stream, StreamExt};
 use tower::discover::Change;
 use tower_service::Service;
 
 use super::targets::Targets;
 use crate::util::serializer::BoxError;
 
-/// The pause after the first time that a service could not be made.
+/// The pause after a service has failed, or could not be made.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
 /// Services for a balancer, made of [`Targets`]; see [`Targets::make_services`].
-pub struct MadeServices<S>(BoxStream<'static, Result<Change<Arc<str>, S>, Infallible>>);
+pub struct MadeServices<T, M> {
+    targets: Targets<T>,
+    make: M,
+}
 
 impl<T: Clone + Send + 'static> Targets<T> {
-    /// Makes a service of each target, as tower's `MakeService` does. `make` is called for several targets at once. An
-    /// instance gets requests as soon as its service is made; until then, one that is replaced keeps its former
-    /// service. If a service cannot be made, that is logged as `service_not_made`, and repeated after 100 ms, then
-    /// twice that, up to 10 s, while the instance is there.
+    /// Makes a service of each target. `make` is what tower calls a `MakeService`: a service that takes a target, and
+    /// answers with a service, such as a connection.
     ///
-    /// A balancer drops a service that fails to become ready, so services must connect again by themselves, as
-    /// `tower::reconnect::Reconnect` and the client of `hyper-util` do.
+    /// A service that cannot be made, and one that fails to become ready, as a connection that was closed does, is made
+    /// again, after 100 ms, then twice that, up to 10 s, as long as the instance is there. Meanwhile it is pending, and
+    /// the balancer chooses among the others. So if an instance is killed, only the calls that are under way fail.
+    /// Each failure is logged as `service_failed`.
+    ///
+    /// Services are made while the balancer is polled. One in a `tower::buffer::Buffer` is polled when there are calls:
+    /// until the next call, nothing is connected, and connections to instances that are gone stay.
     ///
     /// ```no_run
-    /// use std::convert::Infallible;
+    /// # use std::future::{Ready, ready};
+    /// # use std::task::{Context, Poll};
     /// use tower::balance::p2c::Balance;
-    /// use tower::load::Constant;
-    /// use tower::{ServiceExt, service_fn};
+    /// use tower::load::{CompleteOnResponse, PendingRequestsDiscover};
+    /// use tower::{BoxError, Service as _, ServiceExt, service_fn};
     /// use zookeeper_recipes::service_discovery::Service;
     ///
-    /// # #[derive(Clone)] struct Connection;
+    /// # struct Connection;
     /// # impl Connection {
     /// #     async fn open(_: String) -> Result<Self, std::io::Error> { Ok(Connection) }
-    /// #     async fn get(self, _: &str) -> Result<String, std::io::Error> { Ok(String::new()) }
     /// # }
-    /// # async fn example(api: &Service<()>) -> Result<(), tower::BoxError> {
-    /// let connect = service_fn(async |uri: String| {
-    ///     let connection = Connection::open(uri).await?;
-    ///     let get = move |path| connection.clone().get(path);
-    ///     Ok::<_, std::io::Error>(Constant::new(service_fn(get), 1))
-    /// });
-    /// let services = api.targets(|instance| instance.uri()).make_services(connect);
-    /// let mut balance = Balance::new(services);
+    /// # impl tower::Service<&'static str> for Connection {
+    /// #     type Response = String;
+    /// #     type Error = std::io::Error;
+    /// #     type Future = Ready<Result<String, std::io::Error>>;
+    /// #     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+    /// #         Poll::Ready(Ok(()))
+    /// #     }
+    /// #     fn call(&mut self, _: &'static str) -> Self::Future { ready(Ok(String::new())) }
+    /// # }
+    /// # async fn example(api: &Service<()>) -> Result<(), BoxError> {
+    /// let targets = api.targets(|instance| instance.uri());
+    /// // Its `poll_ready` returns an error once it is closed, as that of hyper's
+    /// // connections does.
+    /// let services = targets.make_services(service_fn(Connection::open));
+    /// let discover =
+    ///     PendingRequestsDiscover::new(services, CompleteOnResponse::default());
+    /// let mut balance = Balance::new(discover);
     /// println!("{}", balance.ready().await?.call("/").await?);
-    /// # use tower::Service as _;
     /// # Ok(())
     /// # }
     /// ```
     ///
     /// It must be polled inside a tokio runtime with timers.
-    pub fn make_services<M>(self, make: M) -> MadeServices<M::Response>
+    pub fn make_services<M>(self, make: M) -> MadeServices<T, M>
     where
-        M: Service<T> + Clone + Send + 'static,
+        M: Service<T> + Clone + Send + Unpin + 'static,
         M::Future: Send,
         M::Response: Send + 'static,
         M::Error: Into<BoxError>,
     {
-        let making = Making { targets: self, make, running: FuturesUnordered::new(), services: HashMap::new() };
-        let changes = stream::unfold(making, async |mut making| Some((Ok(making.next().await?), making)));
-        // A balancer polls on after the end.
-        MadeServices(changes.fuse().boxed())
+        MadeServices { targets: self, make }
     }
 }
 
-/// The targets, and the services that are made and that were made of them.
-struct Making<T, M: Service<T>> {
-    targets: Targets<T>,
+impl<T, M> Stream for MadeServices<T, M>
+where
+    T: Clone + Send + Unpin + 'static,
+    M: Service<T> + Clone + Send + Unpin + 'static,
+    M::Future: Send,
+    M::Response: Send + 'static,
+    M::Error: Into<BoxError>,
+{
+    type Item = Result<Change<Arc<str>, MadeService<T, M>>, Infallible>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let change = match ready!(self.targets.poll_next_unpin(cx)) {
+            Some(Ok(Change::Insert(path, target))) => {
+                let service = MadeService::new(Arc::clone(&path), target, self.make.clone());
+                Change::Insert(path, service)
+            }
+            Some(Ok(Change::Remove(path))) => Change::Remove(path),
+            None => return Poll::Ready(None),
+        };
+        Poll::Ready(Some(Ok(change)))
+    }
+}
+
+impl<T, M> fmt::Debug for MadeServices<T, M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MadeServices").finish_non_exhaustive()
+    }
+}
+
+/// The service of one instance, which is made again when it has failed; see [`Targets::make_services`].
+pub struct MadeService<T, M: Service<T>> {
+    path: Arc<str>,
+    target: T,
     make: M,
-    running: FuturesUnordered<Abortable<Attempts<M::Response>>>,
-    services: HashMap<Arc<str>, Made>,
+    state: State<M::Response>,
 }
 
-/// Returns a service, with the path of its instance.
-type Attempts<S> = BoxFuture<'static, (Arc<str>, S)>;
-
-/// The service of one target.
-struct Made {
-    /// Ends the attempts to make the latest one.
-    attempts: AbortHandle,
-    /// Whether the balancer has one, perhaps of a former target.
-    is_inserted: bool,
+/// A service, or how it is made.
+enum State<S> {
+    /// It was made.
+    Made(S),
+    /// It is being made, as often as that takes.
+    Making(BoxFuture<'static, S>),
 }
 
-impl<T, M> Making<T, M>
+impl<T, M> MadeService<T, M>
 where
     T: Clone + Send + 'static,
     M: Service<T> + Clone + Send + 'static,
@@ -103,45 +138,69 @@ where
     M::Response: Send + 'static,
     M::Error: Into<BoxError>,
 {
-    /// Waits for the next service, or for the end of one. Returns `None` once the client is closed.
-    async fn next(&mut self) -> Option<Change<Arc<str>, M::Response>> {
+    fn new(path: Arc<str>, target: T, make: M) -> Self {
+        let state = State::Making(made(Arc::clone(&path), target.clone(), make.clone()).boxed());
+        MadeService { path, target, make, state }
+    }
+
+    /// Makes it again, after a pause.
+    fn make_again(&mut self) {
+        let made = made(Arc::clone(&self.path), self.target.clone(), self.make.clone());
+        let later = async {
+            tokio::time::sleep(FIRST_PAUSE).await;
+            made.await
+        };
+        self.state = State::Making(later.boxed());
+    }
+}
+
+impl<T, M, Request> Service<Request> for MadeService<T, M>
+where
+    T: Clone + Send + 'static,
+    M: Service<T> + Clone + Send + 'static,
+    M::Future: Send,
+    M::Response: Service<Request> + Send + 'static,
+    <M::Response as Service<Request>>::Error: Into<BoxError>,
+    M::Error: Into<BoxError>,
+{
+    type Response = <M::Response as Service<Request>>::Response;
+    type Error = <M::Response as Service<Request>>::Error;
+    type Future = <M::Response as Service<Request>>::Future;
+
+    /// Waits until the service is made and ready. Never fails.
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
         loop {
-            tokio::select! {
-                biased;
-                change = self.targets.next() => match change? {
-                    Ok(Change::Insert(path, target)) => self.begin(path, target),
-                    Ok(Change::Remove(path)) => {
-                        let made = self.services.remove(&path);
-                        made.iter().for_each(|made| made.attempts.abort());
-                        if made.is_some_and(|made| made.is_inserted) {
-                            return Some(Change::Remove(path));
-                        }
+            match &mut self.state {
+                State::Making(making) => self.state = State::Made(ready!(making.poll_unpin(cx))),
+                State::Made(service) => match ready!(service.poll_ready(cx)) {
+                    Ok(()) => return Poll::Ready(Ok(())),
+                    Err(error) => {
+                        let error = error.into();
+                        tracing::warn!(event = "service_failed", path = &*self.path, %error, "making it again");
+                        self.make_again();
                     }
                 },
-                Some(made) = self.running.next() => {
-                    // Otherwise the target is gone or was replaced.
-                    let Ok((path, service)) = made else { continue };
-                    self.services.entry(Arc::clone(&path)).and_modify(|made| made.is_inserted = true);
-                    return Some(Change::Insert(path, service));
-                }
             }
         }
     }
 
-    /// Begins to make a service. It takes the place of the one that is being made of the former target.
-    fn begin(&mut self, path: Arc<str>, target: T) {
-        let (attempts, registration) = AbortHandle::new_pair();
-        let service = made(self.make.clone(), Arc::clone(&path), target);
-        self.running.push(Abortable::new(Box::pin(service), registration));
-        match self.services.entry(path) {
-            Entry::Vacant(new) => drop(new.insert(Made { attempts, is_inserted: false })),
-            Entry::Occupied(mut made) => std::mem::replace(&mut made.get_mut().attempts, attempts).abort(),
+    fn call(&mut self, request: Request) -> Self::Future {
+        match &mut self.state {
+            State::Made(service) => service.call(request),
+            State::Making(_) => panic!("a call of a service that is not ready; poll_ready must return Ready first"),
         }
     }
 }
 
+impl<T, M: Service<T>> fmt::Debug for MadeService<T, M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let is_made = matches!(self.state, State::Made(_));
+        f.debug_struct("MadeService").field("path", &self.path).field("is_made", &is_made).finish_non_exhaustive()
+    }
+}
+
 /// Makes a service, as often as that takes.
-async fn made<T, M>(make: M, path: Arc<str>, target: T) -> (Arc<str>, M::Response)
+async fn made<T, M>(path: Arc<str>, target: T, make: M) -> M::Response
 where
     T: Clone,
     M: Service<T> + Clone,
@@ -155,27 +214,13 @@ where
             make.call(target).await
         };
         match attempt.await {
-            Ok(service) => return (path, service),
+            Ok(service) => return service,
             Err(error) => {
                 let error: BoxError = error.into();
-                tracing::warn!(event = "service_not_made", path = &*path, %error, ?pause, "trying again after a pause");
+                tracing::warn!(event = "service_failed", path = &*path, %error, ?pause, "it cannot be made");
             }
         }
         tokio::time::sleep(pause).await;
     }
     unreachable!("there is no last pause")
-}
-
-impl<S> Stream for MadeServices<S> {
-    type Item = Result<Change<Arc<str>, S>, Infallible>;
-
-    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        self.0.poll_next_unpin(cx)
-    }
-}
-
-impl<S> fmt::Debug for MadeServices<S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MadeServices").finish_non_exhaustive()
-    }
 }

@@ -128,7 +128,7 @@ pub use self::found::{Instance, Instances};
 pub use self::health::DownPolicy;
 pub use self::instance::{ServiceInstance, ServiceInstanceBuilder};
 #[cfg(feature = "tower")]
-pub use self::made::MadeServices;
+pub use self::made::{MadeService, MadeServices};
 pub use self::presets::ZookeeperInstance;
 pub use self::registration::Registration;
 pub use self::service::{Service, ServiceBuilder};

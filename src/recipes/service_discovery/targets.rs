@@ -37,7 +37,7 @@ impl<P: Send + Sync + 'static> Service<P> {
     /// The balancer chooses, so the [strategy](super::ServiceBuilder::strategy) and the weights do not count. The
     /// stream keeps the service up to date, even after all its handles were dropped.
     ///
-    /// With tonic, a channel that balances:
+    /// The stream advances while it is polled. With tonic, a channel that balances:
     ///
     /// ```no_run
     /// # // Stands for `tonic::transport`.
@@ -82,7 +82,9 @@ impl<P: Send + Sync + 'static> Service<P> {
     /// }
     /// ```
     ///
-    /// With services of tower, see [`Targets::make_services`].
+    /// To such a channel, an endpoint whose instance was killed is ready until it is removed, which takes up to a
+    /// session timeout: calls fail, and need several attempts. [`Targets::make_services`] has no such endpoints; the
+    /// example `service_discovery_tonic` uses it with tonic's clients.
     pub fn targets<T>(&self, target: impl Fn(&Instance<P>) -> Option<T> + Send + 'static) -> Targets<T>
     where
         T: Clone + PartialEq + Send + 'static,

@@ -1,17 +1,21 @@
 //! The instances of a service for tower's balancers.
 
+use std::collections::{BTreeSet, VecDeque};
 use std::convert::Infallible;
-use std::future::pending;
+use std::future::{Ready, ready};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use futures::{FutureExt, StreamExt};
 use tower::balance::p2c::Balance;
 use tower::discover::Change;
-use tower::load::Constant;
+use tower::load::{CompleteOnResponse, PendingRequestsDiscover};
 use tower::{BoxError, Service as _, ServiceExt, service_fn};
-use zookeeper_recipes::service_discovery::{DownPolicy, Service, ServiceInstance, Targets};
+use zookeeper_recipes::service_discovery::{
+    DownPolicy, MadeService, MadeServices, Registration, Service, ServiceInstance, Targets,
+};
 use zookeeper_recipes::testing::Data;
 
 use super::fixture::{API, described, instance, register, service, settle, setup};
@@ -137,129 +141,160 @@ async fn it_keeps_the_service_and_ends_with_the_client() {
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_service_that_cannot_be_made_is_made_later_and_hides_no_other() {
-    let (_server, [(_, first), (_, second)]) = setup().await;
-    let _both = [register(&first, "a").await, register(&first, "b").await];
-    let attempts = Arc::new(AtomicUsize::new(0));
-    let counted = Arc::clone(&attempts);
-    let make = service_fn(move |path: String| {
-        let attempt = if path.ends_with("/a") { counted.fetch_add(1, Ordering::Relaxed) } else { usize::MAX };
-        async move { if attempt < 3 { Err("not yet") } else { Ok(path.len()) } }
-    });
-    let api = service(&second).await;
-    let mut made = api.targets(|instance| Some(instance.path().to_owned())).make_services(make);
-    let length = API.len() + 2;
-    for expected in [format!("+b:{length}"), format!("+a:{length}")] {
-        assert_eq!(within("it is made", T, made.next()).await.map(word), Some(expected));
+/// The service of the only instance, for the balancer.
+async fn only<T, M>(made: &mut MadeServices<T, M>) -> MadeService<T, M>
+where
+    M: tower::Service<T>,
+    MadeServices<T, M>: StreamExt<Item = Result<Change<Arc<str>, MadeService<T, M>>, Infallible>> + Unpin,
+{
+    match within("it is there", SOON, made.next()).await {
+        Some(Ok(Change::Insert(_, service))) => service,
+        _ => panic!("it is inserted"),
     }
-    assert_eq!(attempts.load(Ordering::Relaxed), 4);
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_service_is_made_no_more_if_its_instance_is_gone_or_elsewhere() {
-    let (_server, [(_, first), (_, second)]) = setup().await;
-    let a = register(&first, "a").await;
-    let dropped = Arc::new(());
-    let alive = Arc::clone(&dropped);
-    let make = service_fn(move |port: u16| {
-        let alive = Arc::clone(&alive);
-        async move {
-            let _alive = alive;
-            if port != 82 {
-                pending::<()>().await;
-            }
-            Ok::<_, Infallible>(port)
-        }
-    });
-    let api = service(&second).await;
-    let mut made = ports(&api).make_services(make);
-    assert!(words(&mut made).await.is_empty());
-    let being_made = Arc::strong_count(&dropped);
-    let moved = |port| a.instance().to_builder().port(port).build().expect("good");
-    a.update(moved(81)).await.expect("updated");
-    assert!(words(&mut made).await.is_empty());
-    assert_eq!(Arc::strong_count(&dropped), being_made, "only the second one is being made");
-    a.update(moved(82)).await.expect("updated");
-    assert_eq!(words(&mut made).await, ["+a:82"]);
-    a.update(moved(83)).await.expect("updated");
-    assert!(words(&mut made).await.is_empty(), "until the new one is made, the balancer keeps the old one");
-    a.unregister().await.expect("unregistered");
-    assert_eq!(words(&mut made).await, ["-a"]);
-    assert_eq!(Arc::strong_count(&dropped), 2, "only the test and `make` are left");
-    let b = register(&first, "b").await;
-    assert!(words(&mut made).await.is_empty());
-    b.unregister().await.expect("unregistered");
-    assert!(words(&mut made).await.is_empty(), "what was never inserted is not removed");
+/// A process at each port that lives.
+#[derive(Clone, Default)]
+struct Living(Arc<Mutex<BTreeSet<u16>>>);
+
+impl Living {
+    fn starts(&self, port: u16) {
+        self.0.lock().expect("no panic").insert(port);
+    }
+
+    fn is_killed(&self, port: u16) {
+        self.0.lock().expect("no panic").remove(&port);
+    }
+
+    /// Whether a call to this port is answered.
+    fn answer(&self, port: u16) -> Result<u16, BoxError> {
+        if self.0.lock().expect("no panic").contains(&port) { Ok(port) } else { Err("it is closed".into()) }
+    }
+
+    /// Connects, and counts the attempts.
+    fn connect(&self, attempts: &Arc<AtomicUsize>) -> impl Make + use<> {
+        let (living, attempts) = (self.clone(), Arc::clone(attempts));
+        service_fn(move |port: u16| {
+            attempts.fetch_add(1, Ordering::Relaxed);
+            let connected = living.answer(port).map(|port| Connection { port, living: living.clone() });
+            ready(connected)
+        })
+    }
 }
 
-/// A service that answers with its port, and fails once its process is gone.
-fn connect(
-    living: &Arc<Mutex<Vec<u16>>>,
-) -> impl tower::Service<u16, Response = Answers, Error = BoxError, Future: Send> + Clone + use<> {
-    let living = Arc::clone(living);
-    service_fn(move |port: u16| {
-        let living = Arc::clone(&living);
-        let answer =
-            Box::new(move || if living.lock().unwrap().contains(&port) { Ok(port) } else { Err("gone".into()) });
-        async move { Ok::<_, BoxError>(Constant::new(Answering(answer), 1)) }
-    })
+trait Make:
+    tower::Service<u16, Response = Connection, Error = BoxError, Future: Send> + Clone + Send + Unpin + 'static
+{
 }
 
-type Answers = Constant<Answering, u32>;
+impl<M> Make for M where
+    M: tower::Service<u16, Response = Connection, Error = BoxError, Future: Send> + Clone + Send + Unpin + 'static
+{
+}
 
-struct Answering(Box<dyn Fn() -> Result<u16, BoxError> + Send>);
+struct Connection {
+    port: u16,
+    living: Living,
+}
 
-impl tower::Service<()> for Answering {
+impl tower::Service<()> for Connection {
     type Response = u16;
     type Error = BoxError;
-    type Future = futures::future::Ready<Result<u16, BoxError>>;
+    type Future = Ready<Result<u16, BoxError>>;
 
-    fn poll_ready(&mut self, _: &mut std::task::Context<'_>) -> std::task::Poll<Result<(), BoxError>> {
-        std::task::Poll::Ready(Ok(()))
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        Poll::Ready(self.living.answer(self.port).map(drop))
     }
 
     fn call(&mut self, (): ()) -> Self::Future {
-        futures::future::ready((self.0)())
+        ready(self.living.answer(self.port))
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_balancer_fails_no_request_while_instances_drain_and_others_come() {
-    let (server, [(_, first), (two, second)]) = setup().await;
-    let living = Arc::new(Mutex::new(Vec::new()));
-    let at = |id: &str, port| described(id).port(port).build().expect("good");
+async fn a_service_is_made_as_often_as_it_takes_and_again_when_it_has_failed() {
+    let (_server, [(_, first), (_, second)]) = setup().await;
+    let _a = register(&first, "a").await;
+    let (living, attempts) = (Living::default(), Arc::default());
     let api = service(&second).await;
-    let mut balance = Balance::new(ports(&api).make_services(connect(&living)));
-    let ask = async |balance: &mut Balance<_, ()>| -> u16 {
-        within("it answers", SOON, balance.ready()).await.expect("ready").call(()).await.expect("no request fails")
-    };
-    let mut before = None;
-    for port in 1..20 {
-        living.lock().unwrap().push(port);
-        let new = first.register(at(&port.to_string(), port)).await.expect("registered");
+    let mut made = ports(&api).make_services(living.connect(&attempts));
+    let mut a = only(&mut made).await;
+    for starts in [1, 2] {
+        assert!(tokio::time::timeout(T, ServiceExt::<()>::ready(&mut a)).await.is_err(), "nothing listens");
+        // 100 ms, 200 ms, ... with jitter.
+        let tries = attempts.swap(0, Ordering::Relaxed);
+        assert!((3..12).contains(&tries), "{tries} in {T:?}, at start {starts}");
+        living.starts(80);
+        within("it is made", T * 2, ServiceExt::<()>::ready(&mut a)).await.expect("it never fails");
+        assert_eq!(a.call(()).await.expect("an answer"), 80);
+        assert_eq!(attempts.swap(0, Ordering::Relaxed), 1);
+        living.is_killed(80);
+    }
+}
+
+/// A service that fails at once after it was made.
+#[tokio::test(start_paused = true)]
+async fn a_service_that_is_never_ready_is_made_again_after_a_pause() {
+    let (_server, [(_, first), (_, second)]) = setup().await;
+    let _a = register(&first, "a").await;
+    let attempts = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&attempts);
+    let make = service_fn(move |port: u16| {
+        counted.fetch_add(1, Ordering::Relaxed);
+        ready(Ok::<_, Infallible>(Connection { port, living: Living::default() }))
+    });
+    let api = service(&second).await;
+    let mut a = only(&mut ports(&api).make_services(make)).await;
+    assert!(tokio::time::timeout(Duration::from_secs(10), ServiceExt::<()>::ready(&mut a)).await.is_err());
+    let made = attempts.load(Ordering::Relaxed);
+    assert!((50..=101).contains(&made), "{made}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_balancer_fails_no_call_while_instances_drain_and_are_killed_and_others_come() {
+    let (server, [(_, first), (two, second)]) = setup().await;
+    let living = Living::default();
+    let api = service(&second).await;
+    let services = ports(&api).make_services(living.connect(&Arc::default()));
+    let mut balance = Balance::new(PendingRequestsDiscover::new(services, CompleteOnResponse::default()));
+    let mut registrations: VecDeque<(u16, Registration<String>)> = VecDeque::new();
+    let mut killed = VecDeque::new();
+    for port in 1..=20 {
+        living.starts(port);
+        let at = described(&port.to_string()).port(port).build().expect("good");
+        registrations.push_back((port, first.register(at).await.expect("registered")));
         settle().await;
-        for _ in 0..10 {
-            ask(&mut balance).await;
+        let mut answered = BTreeSet::new();
+        for _ in 0..50 {
+            let ready = within("it is ready", SOON, balance.ready()).await.expect("it never fails");
+            answered.insert(ready.call(()).await.expect("no call fails"));
         }
-        if let Some((registration, port)) = before.replace((new, port)) {
-            let registration: zookeeper_recipes::service_discovery::Registration<String> = registration;
+        assert!(answered.contains(&port), "{answered:?} without {port}");
+        if registrations.len() < 3 {
+            continue;
+        }
+        let (gone, registration) = registrations.pop_front().expect("three");
+        if port % 2 == 0 {
             registration.set_enabled(false).await.expect("written");
             settle().await;
-            living.lock().unwrap().retain(|one| *one != port);
-            for _ in 0..10 {
-                assert_eq!(ask(&mut balance).await, port + 1);
-            }
+            living.is_killed(gone);
             registration.unregister().await.expect("unregistered");
+        } else {
+            // It stays registered while two others come.
+            living.is_killed(gone);
+            killed.push_back(registration);
+            killed.drain(..killed.len().saturating_sub(2)).for_each(drop);
         }
         if port % 5 == 0 {
             server.stop();
             tokio::time::sleep(T / 4).await;
-            assert_eq!(ask(&mut balance).await, port, "in an outage it goes on");
+            let ready = within("in an outage it goes on", SOON, balance.ready()).await.expect("it never fails");
+            ready.call(()).await.expect("no call fails");
             server.restart(Data::Kept);
             within("it is back", T, server.until(|| api.instances().is_fresh())).await;
         }
     }
     two.close().await.expect("closed");
-    ask(&mut balance).await;
+    let ready = within("it goes on with those it has", SOON, balance.ready()).await.expect("it never fails");
+    ready.call(()).await.expect("no call fails");
 }
