@@ -9,7 +9,10 @@
 //! `Synced`, and Curator's, which reports no such end, until the last change. The benchmark `memory` measures the heap.
 
 mod curator;
+#[path = "../shared/follower.rs"]
 mod follower;
+#[path = "../shared/pipelined.rs"]
+mod pipelined;
 #[allow(dead_code)]
 #[path = "../side_by_side/bare/socket.rs"]
 mod socket;
@@ -23,6 +26,7 @@ use zookeeper_recipes::{Client, ConnectionState};
 
 use self::curator::Curator;
 use self::follower::Follower;
+use self::pipelined::{median, pipelined, timed};
 use self::socket::{PERSISTENT, Socket};
 use self::support::{Fault, OpCode, Proxy, ZooKeeper, unique_path, within};
 
@@ -31,29 +35,7 @@ const SIZES: [usize; 2] = [10_000, 100_000];
 const CURATORS_MOST: usize = 65_535;
 const A_DIRECTORY: usize = 100;
 const DATA: [u8; 100] = [b'x'; 100];
-/// As many requests as a cache has in flight.
-const UNDER_WAY: usize = 512;
 const PATIENCE: Duration = Duration::from_secs(120);
-
-/// Carries out requests on a bare socket, with `UNDER_WAY` in flight: the next half is written when one is answered.
-fn pipelined<R>(socket: &mut Socket, requests: &[R], add: impl Fn(&mut Socket, &R)) {
-    let mut parts = requests.chunks(UNDER_WAY / 2);
-    let mut under_way = 0;
-    let mut send = |socket: &mut Socket| {
-        let part = parts.next().unwrap_or_default();
-        part.iter().for_each(|request| add(socket, request));
-        if !part.is_empty() {
-            socket.send();
-        }
-        part.len()
-    };
-    let mut first = send(socket);
-    while first > 0 {
-        under_way += send(socket);
-        (0..first).for_each(|_| drop(socket.answer().expect("there is such a node")));
-        first = std::mem::take(&mut under_way);
-    }
-}
 
 /// A tree on the server.
 struct Tree {
@@ -84,11 +66,6 @@ fn set(socket: &mut Socket, paths: &[String]) {
     pipelined(socket, paths, |socket, path| socket.add_set(path, &DATA));
 }
 
-fn median(mut values: Vec<f64>) -> Option<f64> {
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied()
-}
-
 /// The times of each column in the rounds of one row.
 #[derive(Default)]
 struct Times {
@@ -116,12 +93,6 @@ impl Times {
 
 fn millis(times: &[Duration]) -> Option<f64> {
     median(times.iter().map(|time| time.as_secs_f64() * 1e3).collect())
-}
-
-fn timed(work: impl FnOnce()) -> Duration {
-    let began = Instant::now();
-    work();
-    began.elapsed()
 }
 
 async fn start(client: &Client, tree: &Tree) -> Cache<Vec<u8>> {
