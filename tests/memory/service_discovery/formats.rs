@@ -213,8 +213,7 @@ async fn what_is_wrong_with_a_node_is_kept() {
     }
 }
 
-/// `TestJsonInstanceSerializer.testPayloadAsList` of Curator. Jackson writes the class before a value that is no object.
-/// Source: the bytes that curator-x-discovery 5.4.0 writes for a payload that is an `ArrayList`, and for a `Long`.
+/// `TestJsonInstanceSerializer.testPayloadAsList` of Curator: Jackson writes the class before most other values.
 #[tokio::test(start_paused = true)]
 async fn a_list_and_a_long_have_their_java_class_before_them() {
     async fn is_read_and_written<P>(payload: P, class: &str, written: Value)

@@ -5,11 +5,10 @@
 //! fails) or with `kill -9` (the calls that it was working on fail, and are repeated).
 //!
 //! The caller's tasks share tower's balancer, which gets a connection to each instance from `Service::targets` and
-//! `Targets::make_services`: see `balanced`. One that is closed is made again, and the balancer chooses among the others
-//! meanwhile. So when an instance is killed, only the calls that it was working on fail, even if its znode stays until
-//! its session has expired. The caller repeats them, because it
-//! alone knows what may be repeated. `Service::report_error` is not needed for this; it is for instances that accept
-//! connections but answer with errors.
+//! `Targets::make_services`: see `balanced`. One that is closed is made again, and the balancer chooses among the
+//! others meanwhile. So when an instance is killed, only the calls that it was working on fail, even if its znode stays
+//! until its session has expired. The caller repeats them, because it alone knows what may be repeated.
+//! `Service::report_error` is not needed for this; it is for instances that accept connections but answer with errors.
 //!
 //! `Channel::balance_channel` of tonic takes the targets as well, with less code. But a `Channel` is ready even if its
 //! instance cannot be reached: calls that are sent there fail at once, and so may their next attempts, until the

@@ -42,7 +42,7 @@ import org.apache.curator.x.discovery.details.JsonInstanceSerializer;
  * </pre>
  *
  * <p>The arguments are the connect string, the base path, the name of the service, the class of the payloads: "text",
- * "map" or "details", and the format: "compatible", which is Curator's default, or "new", which writes "enabled".
+ * "map", "list" or "details", and the format: "compatible", which is Curator's default, or "new", which writes "enabled".
  */
 public class DiscoveryPeer<T> {
     private static final ObjectMapper JSON = new ObjectMapper();
@@ -100,6 +100,8 @@ public class DiscoveryPeer<T> {
                 return String.class;
             case "map":
                 return Map.class;
+            case "list":
+                return List.class;
             case "details":
                 return Details.class;
             default:

@@ -17,9 +17,10 @@ use crate::interop::PATIENCE;
 use crate::support::{unique_path, until, within};
 
 const NAME: &str = "api";
-/// The class of the peer for payloads, and the class that Curator writes for a map.
+/// The class of the peer for payloads, and the classes that Curator writes for a map and a list.
 const DETAILS: &str = "DiscoveryPeer$Details";
 const MAP: &str = "java.util.LinkedHashMap";
+const LIST: &str = "java.util.ArrayList";
 const URI_SPEC: &str = "{scheme}://{address}:{port}/{name}";
 /// In milliseconds since 1970.
 const REGISTERED: u64 = 1_795_690_773_844;
@@ -42,6 +43,10 @@ fn details() -> Details {
 
 fn map() -> BTreeMap<String, String> {
     BTreeMap::from([("zone", "a"), ("rack", "7")].map(|(key, value)| (key.to_owned(), value.to_owned())))
+}
+
+fn list() -> Vec<String> {
+    ["a", "b"].map(str::to_owned).to_vec()
 }
 
 /// Starts Curator's discovery at the path of the fixture.
@@ -170,6 +175,7 @@ async fn curator_finds<P: Payload>(payloads: &str, payload: P, class: Option<&st
 async fn curator_finds_what_we_register() {
     curator_finds("text", "text äöü \"quoted\"".to_owned(), None).await;
     curator_finds("map", map(), None).await;
+    curator_finds("list", list(), Some(LIST)).await;
     curator_finds("details", details(), Some(DETAILS)).await;
 }
 
@@ -225,6 +231,7 @@ async fn we_find_what_curator_registers_and_write_the_same_bytes() {
     for format in ["compatible", "new"] {
         we_find("text", format, "text äöü \"quoted\" </>".to_owned(), None).await;
         we_find("map", format, map(), Some(MAP)).await;
+        we_find("list", format, list(), Some(LIST)).await;
         we_find("details", format, details(), Some(DETAILS)).await;
     }
 }
