@@ -1,7 +1,7 @@
 //! The task of a service: it renews the schedule when an instance changes, when a caller reports one, and when time
 //! passes.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
@@ -56,10 +56,29 @@ impl<P: 'static> View<P> {
 enum Outage {
     /// There was none lately.
     None,
-    /// There is no connection.
-    Now,
+    /// There is no connection. Perhaps the session was lost, too: then those of most instances were.
+    Now { lost: bool },
     /// The connection is back. Instances whose session was lost as well register again until then.
-    Until(Instant),
+    Until { end: Instant, lost: bool },
+}
+
+impl Outage {
+    /// Returns those of `before` that may come back. If the session outlived the outage, so did those of others, unless
+    /// none did. If it did not, the first ones that are back are not to get the calls for all.
+    fn absent<P>(self, found: &[Instance<P>], before: &Turns<P>) -> Vec<Instance<P>> {
+        let enabled = found.iter().filter(|one| one.is_enabled()).count();
+        let are_awaited = match self {
+            Outage::None => false,
+            Outage::Now { lost } | Outage::Until { lost, .. } => {
+                found.is_empty() || (lost && enabled * 2 < before.instances().count())
+            }
+        };
+        if !are_awaited {
+            return Vec::new();
+        }
+        let paths: HashSet<&str> = found.iter().map(Instance::path).collect();
+        before.instances().filter(|one| !paths.contains(one.path())).cloned().collect()
+    }
 }
 
 /// The task.
@@ -122,7 +141,7 @@ impl<P: Send + Sync + 'static> Keeper<P> {
                     Some(Ok(state)) => self.hear_of_connection(state),
                     // One of those that were missed may have been an outage. The stream begins again with the latest.
                     Some(Err(_)) => {
-                        self.outage = Outage::Now;
+                        self.outage = Outage::Now { lost: true };
                         states = self.core.states.subscribe();
                     }
                     None => return,
@@ -142,36 +161,39 @@ impl<P: Send + Sync + 'static> Keeper<P> {
 
     /// Records that the connection was lost, or is back.
     fn hear_of_connection(&mut self, state: ConnectionState) {
-        if !state.is_connected() {
-            self.outage = Outage::Now;
-        } else if self.outage == Outage::Now {
-            self.outage = Outage::Until(Instant::now() + self.core.config.session_timeout * 2);
-        }
+        self.outage = match self.outage {
+            Outage::Now { lost } if state.is_connected() => {
+                Outage::Until { end: Instant::now() + self.core.config.session_timeout * 2, lost }
+            }
+            outage if state.is_connected() => outage,
+            Outage::Now { lost } | Outage::Until { lost, .. } => {
+                Outage::Now { lost: lost || state == ConnectionState::Lost }
+            }
+            Outage::None => Outage::Now { lost: state == ConnectionState::Lost },
+        };
     }
 
     /// Publishes a view of the latest snapshot. Returns when to look again, even if nothing changes.
     fn look(&mut self) -> Option<Instant> {
         let now = Instant::now();
         self.outage = match self.outage {
-            Outage::Until(end) if end <= now => Outage::None,
+            Outage::Until { end, .. } if end <= now => Outage::None,
             outage => outage,
         };
         let before = self.shared.view.load();
         let instances = Instances::new(self.cache.snapshot());
         let mut candidates: Vec<_> = instances.iter().collect();
-        if candidates.is_empty() && self.outage != Outage::None {
-            // They may come back.
-            candidates = before.turns.instances().cloned().collect();
-        }
+        let found = candidates.len();
+        candidates.extend(self.outage.absent(&candidates, &before.turns));
         let (all, next) = self.with_standing(candidates, now);
-        self.measured.viewed(&instances, &all);
+        self.measured.viewed(&instances, &all[..found]);
         let draw = |below| (self.core.random.unit() * below as f64) as usize;
         let turns = Turns::new(all, self.weight.as_ref(), &before.turns, draw);
         self.shared.view.store(Arc::new(View { instances, turns }));
         self.viewed.send_replace(());
         let end = match self.outage {
-            Outage::Until(end) => Some(end),
-            Outage::None | Outage::Now => None,
+            Outage::Until { end, .. } => Some(end),
+            Outage::None | Outage::Now { .. } => None,
         };
         next.into_iter().chain(end).min()
     }

@@ -29,11 +29,11 @@ impl Measured {
     }
 
     /// Publishes what was found, and which of it gets work.
-    pub(super) fn viewed<P: 'static>(&self, found: &Instances<P>, standings: &[(Instance<P>, Standing)]) {
+    pub(super) fn viewed<P: 'static>(&self, found: &Instances<P>, with_standing: &[(Instance<P>, Standing)]) {
         let count = |is: fn(&Standing, bool) -> bool| {
-            standings.iter().filter(|(instance, standing)| is(standing, instance.is_enabled())).count() as f64
+            with_standing.iter().filter(|(instance, standing)| is(standing, instance.is_enabled())).count() as f64
         };
-        self.instances.set(found.len() as f64);
+        self.instances.set(with_standing.len() as f64);
         self.unreadable.set(found.unreadable().count() as f64);
         self.available.set(count(|standing, enabled| enabled && !matches!(standing, Standing::Down)));
         self.down.set(count(|standing, _| matches!(standing, Standing::Down)));

@@ -63,6 +63,7 @@
 //! | `Reconnected`, same session | They are compared with the servers. Missed changes are reported once. |
 //! | session `Lost` | A dynamic instance is registered again in the next session, with its latest data. |
 //! | all gone after an outage | [`next`](Service::next) returns those of before, until 2 T after the reconnect. |
+//! | most gone after a lost session | The same, until half of them are back. |
 //! | node deleted by another client | It is created again at once; after repeated deletions, after up to 5 s. |
 //! | reply lost | The node is recognized as this session's. There are never two. |
 //! | process killed | A dynamic instance is found until its session has expired; a static one stays. |

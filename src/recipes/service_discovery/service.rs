@@ -191,9 +191,12 @@ impl<P: Send + Sync + 'static> Service<P> {
     /// it; [`wait_until`](Self::wait_until) waits for that. A report is taken into account at once.
     ///
     /// It chooses among the enabled instances that are not down. If there is none, it chooses among the enabled ones;
-    /// if all are disabled, among all: see [`ServiceInstance::is_enabled`]. If all are gone after an outage of this
-    /// client, it chooses among those of before, until two session timeouts (as configured at this client) after the
-    /// reconnect: they may only have to register again. As soon as one has, it is the only one that is chosen.
+    /// if all are disabled, among all: see [`ServiceInstance::is_enabled`].
+    ///
+    /// If all are gone after an outage of this client, it chooses among those of before, until two session timeouts (as
+    /// configured at this client) after the reconnect: they may only have to register again. If this client has lost
+    /// its session in the outage, it does so as long as fewer than half of them are back, so that the first ones do not
+    /// get the calls for all.
     #[doc(alias = "getInstance")]
     pub fn next(&self) -> Option<Instance<P>> {
         let shared = &self.handle.shared;

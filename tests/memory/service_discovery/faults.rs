@@ -3,7 +3,9 @@
 use zookeeper_recipes::testing::{Data, Loss, Operation};
 use zookeeper_recipes::{Acl, CreateMode, ErrorKind, Permissions};
 
-use super::fixture::{API, chosen, described, ids, instance, register, service, settle, setup, words};
+use super::fixture::{
+    API, chosen, client, described, discovery, ids, instance, register, service, settle, setup, words,
+};
 use crate::fixture::{SOON, T, within};
 
 #[tokio::test(start_paused = true)]
@@ -90,6 +92,50 @@ async fn instances_that_are_gone_after_an_outage_are_chosen_until_they_come_back
             assert_eq!(api.next(), None, "it has not come back");
         }
     }
+}
+
+/// All processes lose their sessions, and come back one after the other.
+#[tokio::test(start_paused = true)]
+async fn the_first_that_are_back_after_an_outage_do_not_get_the_calls_for_all() {
+    let (server, [_, (two, second)]) = setup().await;
+    let mut registrations = Vec::new();
+    for id in ["a", "b", "c", "d"] {
+        let client = client(&server).await;
+        registrations.push((register(&discovery(&client), id).await, client));
+    }
+    let api = service(&second).await;
+    for client in registrations.iter().map(|(_, client)| client).chain([&two]) {
+        server.refuse(client);
+        server.expire_session(client);
+    }
+    tokio::time::sleep(T * 3).await;
+    server.heal();
+    registrations.iter().for_each(|(_, client)| server.refuse(client));
+    within("the loss is seen", T, server.until(|| api.instances().is_empty())).await;
+    for (back, expected) in [(1, &["a", "b", "c", "d"][..]), (2, &["a", "b"]), (3, &["a", "b", "c"])] {
+        server.heal();
+        registrations[back..].iter().for_each(|(_, client)| server.refuse(client));
+        within("it is back", T, api.wait_for(back)).await.expect("instances");
+        settle().await;
+        assert_eq!(chosen(&api, 8), expected, "{back} are back");
+    }
+}
+
+/// The sessions of the others have outlived the outage as well, so what is gone has ended.
+#[tokio::test(start_paused = true)]
+async fn after_an_outage_that_the_session_outlives_only_those_that_are_there_are_chosen() {
+    let (server, [(_, first), (two, second)]) = setup().await;
+    let [_a, b, c] = [register(&first, "a").await, register(&first, "b").await, register(&first, "c").await];
+    let api = service(&second).await;
+    server.refuse(&two);
+    server.disconnect(&two);
+    for registration in [b, c] {
+        registration.unregister().await.expect("unregistered");
+    }
+    tokio::time::sleep(T / 2).await;
+    server.heal();
+    within("it is seen", T, api.wait_until(|now| now.len() == 1)).await.expect("instances");
+    assert_eq!(chosen(&api, 6), ["a"]);
 }
 
 #[tokio::test(start_paused = true)]

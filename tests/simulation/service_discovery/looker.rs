@@ -216,7 +216,8 @@ impl Looker {
     }
 
     /// Checks that only instances are chosen that may be, and each of them that must be. The process is not frozen.
-    pub(super) fn check_choices(&mut self, thaws: &Thaws) -> Result<(), String> {
+    /// After an outage it may be one that has not come back.
+    pub(super) fn check_choices(&mut self, thaws: &Thaws, is_recovering: bool) -> Result<(), String> {
         self.balance()?;
         let instances = self.service.instances();
         let all: Vec<_> = instances.iter().collect();
@@ -236,7 +237,7 @@ impl Looker {
         let usable: Vec<_> =
             all.iter().filter(|one| one.is_enabled() && self.health(one, thaws) == Health::Up).collect();
         let wrong = |one: &Instance<String>| {
-            if !all.contains(one) {
+            if !all.contains(one) && !is_recovering {
                 Some("is not there")
             } else if some_enabled && !one.is_enabled() {
                 Some("is disabled")
@@ -249,7 +250,7 @@ impl Looker {
             }
         };
         let mut chosen = Vec::new();
-        for _ in 0..=all.len() {
+        for _ in 0..=self.balanced.len() {
             let Some(one) = self.service.next() else { return Err(format!("looker {number} finds none of {all:?}")) };
             if let Some(is_wrong) = wrong(&one) {
                 return Err(format!("looker {number} chooses {one:?}, which {is_wrong}; there are {all:?}"));
@@ -290,6 +291,8 @@ struct Seat {
     of: Client,
     service: Weak<Service<String>>,
     away: Option<Away>,
+    /// Those of before the last outage may be chosen until then.
+    recovers_until: Option<Instant>,
 }
 
 /// Checks after each step that an outage takes no instance from a looker.
@@ -307,10 +310,22 @@ impl Seats {
 
     /// Checks this looker from now on.
     pub(super) fn sit(&self, looker: &Looker, of: &Client) {
+        // There may have been an outage while it started.
+        let rules = self.rules.lock().unwrap_or_else(PoisonError::into_inner);
+        let recovers_until = rules.as_ref().map(|(_, timeout)| Instant::now() + *timeout * 2);
+        drop(rules);
         let (number, client, service) = (looker.number, looker.client, Arc::downgrade(&looker.service));
         let mut seats = self.seats.lock().unwrap_or_else(PoisonError::into_inner);
         seats.retain(|seat| seat.service.strong_count() > 0);
-        seats.push(Seat { number, client, of: of.clone(), service, away: None });
+        seats.push(Seat { number, client, of: of.clone(), service, away: None, recovers_until });
+    }
+
+    /// Returns whether this looker is in an outage, or was lately.
+    pub(super) fn is_recovering(&self, looker: &Looker) -> bool {
+        let seats = self.seats.lock().unwrap_or_else(PoisonError::into_inner);
+        let seat = seats.iter().find(|seat| seat.number == looker.number);
+        let is_late = |seat: &Seat| seat.recovers_until.is_some_and(|until| Instant::now() <= until);
+        seat.is_some_and(|seat| seat.away.is_some() || is_late(seat))
     }
 
     pub(super) fn clear(&self) {
@@ -338,6 +353,7 @@ impl Seat {
         let is_empty = service.instances().is_empty();
         if is_connected {
             let back = *away.back.get_or_insert(now);
+            self.recovers_until = Some(thaws.effective_deadline(self.client, back + timeout * 2));
             if now >= back + timeout * 2 {
                 self.away = None;
             } else if away.had && is_empty && service.next().is_none() {

@@ -384,7 +384,8 @@ impl Play {
         for looker in &mut self.lookers {
             looker.fold()?;
             if !self.world.server.is_frozen(&self.world.clients[looker.client]) {
-                looker.check_choices(&self.world.thaws)?;
+                let is_recovering = self.seats.is_recovering(looker);
+                looker.check_choices(&self.world.thaws, is_recovering)?;
             }
         }
         Ok(())
