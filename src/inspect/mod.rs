@@ -54,6 +54,8 @@
 //! * A sequential instance whose id ends like the name of a contender without its number, such as `web-lock-`, is in a
 //!   line. One whose id is `queue-` looks like an item.
 //! * A persistent node that cannot be read as an instance is a plain node, even in the directory of a service.
+//! * An instance whose name or id is not that of its place is shown as unreadable, though those who look for the
+//!   service find it.
 //! * A group whose ids are all UUIDs looks like a double barrier that waits.
 //! * Any ephemeral node, such as one of another program, looks like the member of a group.
 //! * Items are not read. So if consumers have a lock path of their own, as Curator's do, their locks look like the

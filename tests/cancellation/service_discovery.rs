@@ -2,7 +2,9 @@
 
 use std::time::{Duration, SystemTime};
 
+use futures::StreamExt;
 use tokio::time::timeout;
+use tower::discover;
 use zookeeper_recipes::Client;
 use zookeeper_recipes::service_discovery::{
     Change, Error, Instances, Registration, Service, ServiceDiscovery, ServiceInstance, ServiceType,
@@ -20,6 +22,8 @@ cases! {
     wait_for: "Service::wait_for", at least 20 drops, 8 faults;
     wait_until: "Service::wait_until", at least 20 drops, 8 faults;
     changes: "Changes::next", at least 20 drops, 8 faults;
+    targets: "Targets::next", at least 20 drops, 8 faults;
+    made_services: "MadeServices::next", at least 20 drops, 8 faults;
     update: "Registration::update", at least 50 drops, 30 faults;
     set_enabled: "Registration::set_enabled", at least 50 drops, 30 faults;
     unregister: "Registration::unregister", at least 50 drops, 30 faults;
@@ -210,6 +214,36 @@ async fn changes(run: &mut Run) {
             break;
         }
         change = Some(timeout(PATIENCE, changes.next()).await.expect("no change is missing"));
+    }
+    unregisters(run, &other).await;
+}
+
+/// The next call returns a change that was not returned.
+async fn targets(run: &mut Run) {
+    directories(run);
+    let client = run.client().await;
+    let mut targets = service(&client).await.targets(|instance| instance.payload().cloned());
+    let other = run.other_client().await;
+    let other = discovery(&other).register(instance("b", "other")).await.expect("nothing is wrong yet");
+    other.update(instance("b", "new")).await.expect("nothing is wrong yet");
+    let mut change = run.cut(targets.next()).await.done();
+    while !matches!(change.unwrap_or(None), Some(Ok(discover::Change::Insert(_, payload))) if payload == "new") {
+        change = Some(timeout(PATIENCE, targets.next()).await.expect("no change is missing"));
+    }
+    unregisters(run, &other).await;
+}
+
+/// As that of the targets.
+async fn made_services(run: &mut Run) {
+    directories(run);
+    let client = run.client().await;
+    let make = tower::service_fn(|(): ()| std::future::ready(Ok::<_, std::convert::Infallible>(())));
+    let mut made = service(&client).await.targets(|_| Some(())).make_services(make);
+    let other = run.other_client().await;
+    let other = discovery(&other).register(instance("b", "other")).await.expect("nothing is wrong yet");
+    let mut change = run.cut(made.next()).await.done();
+    while !matches!(change.unwrap_or(None), Some(Ok(discover::Change::Insert(path, _))) if path.ends_with("/b")) {
+        change = Some(timeout(PATIENCE, made.next()).await.expect("no change is missing"));
     }
     unregisters(run, &other).await;
 }

@@ -14,7 +14,7 @@ use crate::output::note;
 
 /// How long to try to reach a server by default, and the same for commands that only read.
 const CONNECT: Duration = Duration::from_secs(15);
-const LOOK: Duration = Duration::from_secs(5);
+pub const LOOK: Duration = Duration::from_secs(5);
 
 /// Which servers, and how to connect to them.
 #[derive(Args, Debug, Clone, Serialize, Deserialize)]

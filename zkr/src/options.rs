@@ -94,8 +94,8 @@ pub enum Service {
     /// COMMAND is registered once it is started; with --health-port or --health-command, once it is healthy. When it
     /// ends, it is unregistered, and zkr ends with its status.
     ///
-    /// On SIGTERM, SIGINT and SIGHUP the instance is disabled first, so that callers give it no new work. COMMAND gets
-    /// the signal after --drain; another signal ends that wait. If it goes on after the signal, it stays disabled.
+    /// On SIGTERM and SIGINT the instance is disabled first, so that callers give it no new work. COMMAND gets the
+    /// signal after --drain; another such signal ends that wait. If it goes on after the signal, it stays disabled.
     ///
     /// A registration is not a lock: if it is lost, or no server can be reached, COMMAND runs on, and is registered
     /// (again) as soon as possible. Messages on the standard error say so.

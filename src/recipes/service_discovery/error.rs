@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::InvalidUriSpec;
 use crate::client::{self, ErrorKind};
 use crate::recipes::error::{from_recipe, recipe_error};
 
@@ -32,6 +33,12 @@ recipe_error! {
     }
     /// Returns whether the registration or the service has ended permanently.
     lost {}
+}
+
+impl From<InvalidUriSpec> for Error {
+    fn from(error: InvalidUriSpec) -> Self {
+        Error::invalid("an instance", error.to_string())
+    }
 }
 
 impl Error {

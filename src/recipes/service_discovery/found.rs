@@ -102,6 +102,18 @@ impl<P: 'static> Instances<P> {
     }
 
     /// Returns the nodes that could not be read: [`Node::content`] says why. They do not hide the others.
+    ///
+    /// ```no_run
+    /// # use zookeeper_recipes::cache::Content;
+    /// # fn example(instances: zookeeper_recipes::service_discovery::Instances<()>) {
+    /// for node in instances.unreadable() {
+    ///     match node.content() {
+    ///         Content::Undecodable(data) => println!("{}: {data}", node.path()),
+    ///         other => println!("{}: {other:?}", node.path()),
+    ///     }
+    /// }
+    /// # }
+    /// ```
     pub fn unreadable(&self) -> impl Iterator<Item = &Node<ServiceInstance<P>>> {
         self.snapshot.iter().filter(|node| node.value().is_none())
     }

@@ -20,7 +20,7 @@ use super::found::Instance;
 pub struct DownPolicy {
     /// How many errors take an instance down: 1 to 1 000. Default 2.
     pub errors: u32,
-    /// Within which time. Default 30 s.
+    /// Within which time: from 1 ms to 365 days. Default 30 s.
     pub window: Duration,
     /// How long it is down before it is probed: from 1 ms to 365 days. Default 30 s.
     pub pause: Duration,
@@ -29,8 +29,8 @@ pub struct DownPolicy {
 /// The most errors that are counted for each instance.
 const MOST_ERRORS: u32 = 1_000;
 
-const SHORTEST_PAUSE: Duration = Duration::from_millis(1);
-const LONGEST_PAUSE: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+const SHORTEST: Duration = Duration::from_millis(1);
+const LONGEST: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 /// Curator's values.
 impl Default for DownPolicy {
@@ -63,8 +63,10 @@ impl DownPolicy {
         if !(1..=MOST_ERRORS).contains(&self.errors) {
             return Err(format!("down after {} errors; 1 to {MOST_ERRORS} are allowed", self.errors));
         }
-        if !(SHORTEST_PAUSE..=LONGEST_PAUSE).contains(&self.pause) {
-            return Err(format!("a pause of {:?} before a probe; 1ms to 365 days are allowed", self.pause));
+        for (what, time) in [("pause", self.pause), ("window", self.window)] {
+            if !(SHORTEST..=LONGEST).contains(&time) {
+                return Err(format!("a {what} of {time:?}; 1ms to 365 days are allowed"));
+            }
         }
         Ok(())
     }

@@ -35,7 +35,7 @@ use crate::util::serializer::{BoxError, Serializer};
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Clone, PartialEq)]
 pub struct ServiceInstance<P> {
     /// Without the payload.
     pub(super) record: Record,
@@ -44,7 +44,8 @@ pub struct ServiceInstance<P> {
 }
 
 impl<P> ServiceInstance<P> {
-    /// Returns a builder for an instance of the service `name`.
+    /// Returns a builder for an instance of the service `name`. Without a payload, name its type:
+    /// `ServiceInstance::<()>::builder(..)`.
     pub fn builder(name: impl Into<String>) -> ServiceInstanceBuilder<P> {
         ServiceInstanceBuilder::new(name.into())
     }
@@ -128,7 +129,7 @@ impl<P> ServiceInstance<P> {
             "port" => self.port()?.to_string(),
             "ssl-port" => self.ssl_port()?.to_string(),
             "registration-time-utc" => self.record.registration_time.to_string(),
-            "service-type" => serde_json::to_value(self.service_type()).ok()?.as_str()?.to_lowercase(),
+            "service-type" => self.service_type().to_string().to_lowercase(),
             "[" => "{".to_owned(),
             "]" => "}".to_owned(),
             _ => return None,
@@ -157,7 +158,7 @@ impl<P: Serialize> ServiceInstance<P> {
         let json = |error: serde_json::Error| format!("a payload that cannot be written as JSON: {error}");
         let mut payload = self.payload.as_ref().map(serde_json::to_value).transpose().map_err(json)?;
         if let Some(class) = &self.payload_class {
-            let bare = payload.ok_or("a payload class without a payload")?;
+            let bare = payload.ok_or_else(|| format!("the payload class {class:?} without a payload; set one too"))?;
             payload = Some(payload::with_class(bare, class));
         }
         serde_json::to_vec(&Record { payload, enabled, ..self.record.clone() }).map_err(json)
@@ -176,6 +177,25 @@ impl<P: DeserializeOwned> ServiceInstance<P> {
         let mut instance = ServiceInstance { record, payload, payload_class };
         instance.set_enabled(instance.is_enabled());
         Ok(instance)
+    }
+}
+
+impl<P: fmt::Debug> fmt::Debug for ServiceInstance<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Record { name, id, address, port, ssl_port, registration_time, service_type, .. } = &self.record;
+        f.debug_struct("ServiceInstance")
+            .field("name", name)
+            .field("id", id)
+            .field("address", address)
+            .field("port", port)
+            .field("ssl_port", ssl_port)
+            .field("payload", &self.payload)
+            .field("payload_class", &self.payload_class)
+            .field("registration_time", registration_time)
+            .field("service_type", service_type)
+            .field("uri_spec", &self.uri_spec().map(|spec| spec.to_string()))
+            .field("enabled", &self.is_enabled())
+            .finish()
     }
 }
 
@@ -257,7 +277,7 @@ impl<P: Serialize> ServiceInstanceBuilder<P> {
     /// [`Error::InvalidOption`] if the name or the id cannot be the name of a node, if the address is empty, if a port
     /// is 0, or if the payload cannot be written as JSON, or is missing although it has a [class](Self::payload_class).
     pub fn build(self) -> Result<ServiceInstance<P>, Error> {
-        let name = self.name.clone();
+        let name = format!("{:?}", self.name);
         self.checked().map_err(|why| Error::invalid(&name, why))
     }
 
@@ -267,6 +287,9 @@ impl<P: Serialize> ServiceInstanceBuilder<P> {
         check_element("id", &id)?;
         if self.address.as_deref() == Some("") {
             return Err("an empty address; give a host name or an IP address, or none".to_owned());
+        }
+        if self.payload_class.as_deref() == Some("") {
+            return Err("an empty payload class; name the Java class, such as com.example.Details, or none".to_owned());
         }
         for (what, port) in [("port", self.port), ("TLS port", self.ssl_port)] {
             if port == Some(0) {
@@ -335,7 +358,8 @@ impl<P> ServiceInstanceBuilder<P> {
     }
 
     /// Sets the payload: any value that serde knows. Java reads an object or a list only if it has a
-    /// [class](Self::payload_class), or, an object, if its payload type is a map.
+    /// [class](Self::payload_class), or, an object, if its payload type is a map. What serde writes as `null` is found
+    /// as no payload.
     pub fn payload(mut self, payload: P) -> Self {
         self.payload = Some(payload);
         self
@@ -387,7 +411,7 @@ impl<P> ServiceInstanceBuilder<P> {
 /// Checks a text that becomes an element of a path.
 pub(super) fn check_element(what: &str, text: &str) -> Result<(), String> {
     if text.is_empty() || text.contains('/') {
-        return Err(format!("the {what} {text:?}; it must be the name of a node: not empty, and without '/'"));
+        return Err(format!("the {what} {text:?}; it must be the name of a node: not empty, not . or .., without '/'"));
     }
     let path = format!("/{text}");
     crate::util::path::validate_or_root(&path).map_err(|error| format!("the {what} {text:?}: {error}"))

@@ -3,22 +3,25 @@
 use std::convert::Infallible;
 use std::fmt;
 use std::future::poll_fn;
+use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use backon::{BackoffBuilder, ExponentialBuilder};
 use futures::future::{BoxFuture, FutureExt};
 use futures::stream::{Stream, StreamExt};
+use tokio::time::Instant;
 use tower::discover::Change;
 use tower_service::Service;
 
 use super::targets::Targets;
+use crate::util::panic::panic_text;
 use crate::util::serializer::BoxError;
 
-/// The pause after a service has failed, or could not be made.
+/// The pause after a service has failed, or could not be made; it doubles with each further failure.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
+/// The longest pause, and how long a service must have been there for the pauses to begin with the first one again.
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
 /// Services for a balancer, made of [`Targets`]; see [`Targets::make_services`].
@@ -32,9 +35,10 @@ impl<T: Clone + Send + 'static> Targets<T> {
     /// answers with a service, such as a connection.
     ///
     /// A service that cannot be made, and one that fails to become ready, as a connection that was closed does, is made
-    /// again, after 100 ms, then twice that, up to 10 s, as long as the instance is there. Meanwhile it is pending, and
-    /// the balancer chooses among the others. So if an instance is killed, only the calls that are under way fail.
-    /// Each failure is logged as `service_failed`.
+    /// again, after up to 100 ms, then twice that, up to 10 s, as long as the instance is there. The pauses begin again
+    /// after a service that was there for 10 s. Meanwhile it is pending, and the balancer chooses among the others. So
+    /// if an instance is killed, only the calls that are under way fail. Each failure is logged as `service_failed`; a
+    /// panic of `make` is a failure. Put a timeout into `make`: an attempt may take as long as it likes.
     ///
     /// Services are made while the balancer is polled. One in a `tower::buffer::Buffer` is polled when there are calls:
     /// until the next call, nothing is connected, and connections to instances that are gone stay.
@@ -124,10 +128,31 @@ pub struct MadeService<T, M: Service<T>> {
 
 /// A service, or how it is made.
 enum State<S> {
-    /// It was made.
-    Made(S),
+    /// It was made, at this time.
+    Made { service: S, since: Instant, pauses: Pauses },
     /// It is being made, as often as that takes.
-    Making(BoxFuture<'static, S>),
+    Making(BoxFuture<'static, (S, Pauses)>),
+}
+
+/// The pauses of one instance.
+struct Pauses {
+    next: Duration,
+}
+
+impl Pauses {
+    const fn new() -> Self {
+        Pauses { next: FIRST_PAUSE }
+    }
+
+    /// Returns the pause after a failure of a service that was there for so long.
+    fn after(&mut self, worked: Duration) -> Duration {
+        if worked >= LONGEST_PAUSE {
+            self.next = FIRST_PAUSE;
+        }
+        let pause = self.next.mul_f64(0.5 + fastrand::f64() / 2.0);
+        self.next = (self.next * 2).min(LONGEST_PAUSE);
+        pause
+    }
 }
 
 impl<T, M> MadeService<T, M>
@@ -139,15 +164,15 @@ where
     M::Error: Into<BoxError>,
 {
     fn new(path: Arc<str>, target: T, make: M) -> Self {
-        let state = State::Making(made(Arc::clone(&path), target.clone(), make.clone()).boxed());
-        MadeService { path, target, make, state }
+        let making = made(Arc::clone(&path), target.clone(), make.clone(), Pauses::new());
+        MadeService { path, target, make, state: State::Making(making.boxed()) }
     }
 
     /// Makes it again, after a pause.
-    fn make_again(&mut self) {
-        let made = made(Arc::clone(&self.path), self.target.clone(), self.make.clone());
-        let later = async {
-            tokio::time::sleep(FIRST_PAUSE).await;
+    fn make_again(&mut self, pause: Duration, pauses: Pauses) {
+        let made = made(Arc::clone(&self.path), self.target.clone(), self.make.clone(), pauses);
+        let later = async move {
+            tokio::time::sleep(pause).await;
             made.await
         };
         self.state = State::Making(later.boxed());
@@ -171,13 +196,17 @@ where
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
         loop {
             match &mut self.state {
-                State::Making(making) => self.state = State::Made(ready!(making.poll_unpin(cx))),
-                State::Made(service) => match ready!(service.poll_ready(cx)) {
+                State::Making(making) => {
+                    let (service, pauses) = ready!(making.poll_unpin(cx));
+                    self.state = State::Made { service, since: Instant::now(), pauses };
+                }
+                State::Made { service, since, pauses } => match ready!(service.poll_ready(cx)) {
                     Ok(()) => return Poll::Ready(Ok(())),
                     Err(error) => {
-                        let error = error.into();
-                        tracing::warn!(event = "service_failed", path = &*self.path, %error, "making it again");
-                        self.make_again();
+                        let mut pauses = std::mem::replace(pauses, Pauses::new());
+                        let pause = pauses.after(since.elapsed());
+                        log(&self.path, &error.into(), pause);
+                        self.make_again(pause, pauses);
                     }
                 },
             }
@@ -186,7 +215,7 @@ where
 
     fn call(&mut self, request: Request) -> Self::Future {
         match &mut self.state {
-            State::Made(service) => service.call(request),
+            State::Made { service, .. } => service.call(request),
             State::Making(_) => panic!("a call of a service that is not ready; poll_ready must return Ready first"),
         }
     }
@@ -194,33 +223,35 @@ where
 
 impl<T, M: Service<T>> fmt::Debug for MadeService<T, M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let is_made = matches!(self.state, State::Made(_));
+        let is_made = matches!(self.state, State::Made { .. });
         f.debug_struct("MadeService").field("path", &self.path).field("is_made", &is_made).finish_non_exhaustive()
     }
 }
 
 /// Makes a service, as often as that takes.
-async fn made<T, M>(path: Arc<str>, target: T, make: M) -> M::Response
+async fn made<T, M>(path: Arc<str>, target: T, make: M, mut pauses: Pauses) -> (M::Response, Pauses)
 where
     T: Clone,
     M: Service<T> + Clone,
     M::Error: Into<BoxError>,
 {
-    let pauses = ExponentialBuilder::new().with_min_delay(FIRST_PAUSE).with_max_delay(LONGEST_PAUSE).with_jitter();
-    for pause in pauses.without_max_times().build() {
+    loop {
         let (mut make, target) = (make.clone(), target.clone());
         let attempt = async {
-            poll_fn(|cx| make.poll_ready(cx)).await?;
-            make.call(target).await
+            poll_fn(|cx| make.poll_ready(cx)).await.map_err(Into::into)?;
+            make.call(target).await.map_err(Into::into)
         };
-        match attempt.await {
-            Ok(service) => return service,
-            Err(error) => {
-                let error: BoxError = error.into();
-                tracing::warn!(event = "service_failed", path = &*path, %error, ?pause, "it cannot be made");
-            }
-        }
+        let error = match AssertUnwindSafe(attempt).catch_unwind().await {
+            Ok(Ok(service)) => return (service, pauses),
+            Ok(Err(error)) => error,
+            Err(panic) => format!("`make` panicked: {}", panic_text(panic)).into(),
+        };
+        let pause = pauses.after(Duration::ZERO);
+        log(&path, &error, pause);
         tokio::time::sleep(pause).await;
     }
-    unreachable!("there is no last pause")
+}
+
+fn log(path: &str, error: &BoxError, pause: Duration) {
+    tracing::warn!(event = "service_failed", path, %error, ?pause, "it is made again after a pause");
 }

@@ -31,8 +31,6 @@
 //! each service. The payload is of any type that serde can write and read: `()` if no
 //! instance has one, `serde_json::Value` for any. An instance with a payload of another type cannot be read.
 //!
-//! With the feature `tower`, [`Service::targets`] gives the instances to the balancers of tower and tonic.
-//!
 //! With the feature `tower`, `Service::targets` gives the instances to the balancers of tower and tonic.
 //!
 //! # What it does not promise

@@ -22,17 +22,26 @@ pub(super) fn read<P: DeserializeOwned>(mut payload: Value) -> Result<(P, Option
     if let Some(class) = payload.as_object_mut().and_then(|fields| fields.remove(CLASS)) {
         return read_object(payload, class);
     }
-    let error = match P::deserialize(&payload) {
-        Ok(read) => return Ok((read, None)),
-        Err(error) => error.to_string(),
+    let Some([Value::String(class), value]) = payload.as_array().map(Vec::as_slice).filter(|pair| has_class(pair))
+    else {
+        return P::deserialize(payload).map(|read| (read, None)).map_err(|error| error.to_string());
     };
-    match payload.as_array().map(Vec::as_slice) {
-        Some([Value::String(class), value]) => match P::deserialize(value) {
-            Ok(read) => Ok((read, Some(class.clone()))),
-            Err(within) => Err(format!("{error}; and as the class {class}: {within}")),
-        },
-        _ => Err(error),
-    }
+    let within = match P::deserialize(value) {
+        Ok(read) => return Ok((read, Some(class.clone()))),
+        Err(error) => error,
+    };
+    let whole = P::deserialize(&payload).map(|read| (read, None));
+    whole.map_err(|whole| format!("as the class {class}: {within}; as a list: {whole}"))
+}
+
+/// Returns whether a list begins with what looks like a Java class with its package, such as `java.lang.Long`.
+fn has_class(list: &[Value]) -> bool {
+    let Some(Some((package, class))) = list.first().map(|first| first.as_str()?.rsplit_once('.')) else { return false };
+    let is_name = |name: &str| {
+        name.starts_with(|first: char| first.is_alphabetic() || first == '_')
+            && name.chars().all(|one| one.is_alphanumeric() || matches!(one, '_' | '$'))
+    };
+    package.split('.').all(is_name) && is_name(class) && class.starts_with(char::is_uppercase)
 }
 
 /// Reads an object without its class; if its type needs that, as an enum with `#[serde(tag = "@class")]` does, with it.

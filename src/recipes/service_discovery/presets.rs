@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::{ServiceInstance, ServiceInstanceBuilder};
 
@@ -29,8 +29,14 @@ pub struct ZookeeperInstance {
     #[serde(default)]
     pub name: Option<String>,
     /// What else is known of the instance.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "without_nulls")]
     pub metadata: BTreeMap<String, String>,
+}
+
+/// Reads metadata. Java and Go write `null` for a map, or a value, that is missing.
+fn without_nulls<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<String, String>, D::Error> {
+    let metadata: Option<BTreeMap<String, Option<String>>> = Option::deserialize(deserializer)?;
+    Ok(metadata.unwrap_or_default().into_iter().filter_map(|(key, value)| Some((key, value?))).collect())
 }
 
 impl ZookeeperInstance {

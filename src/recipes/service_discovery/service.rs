@@ -188,7 +188,8 @@ impl<P: Send + Sync + 'static> Service<P> {
     /// `None` if there is none.
     ///
     /// A change is taken into account a moment after [`changes`](Self::changes) and [`instances`](Self::instances) show
-    /// it; [`wait_until`](Self::wait_until) waits for that. A report is taken into account at once.
+    /// it; [`wait_until`](Self::wait_until) waits for that. One that is reported to be down is left out at once; the
+    /// rest of the order follows a moment later. After the client is closed, it goes on with those that were there.
     ///
     /// It chooses among the enabled instances that are not down. If there is none, it chooses among the enabled ones;
     /// if all are disabled, among all: see [`ServiceInstance::is_enabled`].
@@ -230,7 +231,7 @@ impl<P: Send + Sync + 'static> Service<P> {
     }
 
     /// Reports that a call to this instance has succeeded: earlier errors no longer count. One that was probed is up
-    /// again. A service whose errors only are reported works, too.
+    /// again. It also works if only errors are reported.
     pub fn report_ok(&self, instance: &Instance<P>) {
         let shared = &self.handle.shared;
         if shared.health.lock().success(instance) {

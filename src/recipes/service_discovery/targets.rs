@@ -13,6 +13,7 @@ use tower::discover::Change;
 
 use super::found::Instance;
 use super::service::Service;
+use crate::util::panic::caught;
 
 /// Where the instances of a service can be reached, as changes for [`tower::balance`] and for tonic; see
 /// [`Service::targets`].
@@ -26,13 +27,14 @@ pub struct Targets<T>(BoxStream<'static, Result<Change<Arc<str>, T>, Infallible>
 impl<P: Send + Sync + 'static> Service<P> {
     /// Returns the instances that [`next`](Self::next) chooses from, as a stream for a balancer: first those that are
     /// there, then each change. `target` returns where an instance can be reached, such as its URI; an instance for
-    /// which it returns `None` is left out. A clone of the instance is a target too, for services that
+    /// which it returns `None`, or panics, is left out. It is called for each instance at each change, so it must be
+    /// quick. A clone of the instance is a target too, for services that
     /// [report](Self::report_error) their errors.
     ///
     /// An instance that is disabled or [down](Self::report_error) is removed, unless all are. In an outage nothing is
-    /// removed. If an instance has another target, or has registered again, it is inserted again, which replaces it: a
-    /// connection to its former process is of no use. Other changes of an instance, such as that of a payload, are no
-    /// change here.
+    /// removed. If an instance has another target, or has registered again, it is inserted again, as a connection to
+    /// its former process is of no use; the balancer replaces it once the new one is ready. Other changes of an
+    /// instance, such as that of a payload, are no change here.
     ///
     /// The balancer chooses, so the [strategy](super::ServiceBuilder::strategy) and the weights do not count. The
     /// stream keeps the service up to date, even after all its handles were dropped.
@@ -128,7 +130,7 @@ where
         let mut gone = std::mem::take(&mut self.known);
         let mut changes = Vec::new();
         for instance in self.service.view().turns.instances() {
-            let Some(target) = (self.target)(instance) else { continue };
+            let Some(target) = caught(|| (self.target)(instance)).unwrap_or_default() else { continue };
             let before = gone.remove_entry(instance.path());
             let now = Known { czxid: instance.czxid(), target };
             let is_known = before.as_ref().is_some_and(|(_, before)| *before == now);

@@ -1,6 +1,7 @@
 //! URIs with variables: Curator's `UriSpec`.
 
 use std::fmt;
+use std::net::Ipv6Addr;
 use std::str::FromStr;
 
 use crate::layout::service_discovery::{UriPart, UriParts};
@@ -25,7 +26,8 @@ use crate::layout::service_discovery::{UriPart, UriParts};
 /// | variable | is |
 /// |---|---|
 /// | `scheme` | `https` if the instance has a TLS port, otherwise `http` |
-/// | `name`, `id`, `address` | as registered |
+/// | `name`, `id` | as registered |
+/// | `address` | as registered; an IPv6 address in brackets |
 /// | `port`, `ssl-port` | as registered |
 /// | `registration-time-utc` | milliseconds since 1970 |
 /// | `service-type` | such as `dynamic` |
@@ -36,19 +38,23 @@ use crate::layout::service_discovery::{UriPart, UriParts};
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct UriSpec(pub(super) UriParts);
 
+/// The variables that have a value.
+const VARIABLES: [&str; 10] =
+    ["scheme", "name", "id", "address", "port", "ssl-port", "registration-time-utc", "service-type", "[", "]"];
+
 /// A text is not a [`UriSpec`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the URI {text:?}: {why}; write variables as in {{scheme}}://{{address}}:{{port}}")]
 pub struct InvalidUriSpec {
     text: String,
-    why: &'static str,
+    why: String,
 }
 
 impl FromStr for UriSpec {
     type Err = InvalidUriSpec;
 
     fn from_str(text: &str) -> Result<Self, InvalidUriSpec> {
-        let invalid = |why| InvalidUriSpec { text: text.to_owned(), why };
+        let invalid = |why: &str| InvalidUriSpec { text: text.to_owned(), why: why.to_owned() };
         let mut parts = Vec::new();
         let mut rest = text;
         while let Some(at) = rest.find(['{', '}']) {
@@ -60,7 +66,14 @@ impl FromStr for UriSpec {
             if !before.is_empty() {
                 parts.push(UriPart { value: before.to_owned(), variable: false });
             }
-            parts.push(UriPart { value: variable.trim().to_owned(), variable: true });
+            let variable = variable.trim();
+            if !VARIABLES.contains(&variable) {
+                return Err(invalid(&format!(
+                    "no variable is called {variable:?}; there are {}",
+                    VARIABLES.join(", ")
+                )));
+            }
+            parts.push(UriPart { value: variable.to_owned(), variable: true });
         }
         if !rest.is_empty() {
             parts.push(UriPart { value: rest.to_owned(), variable: false });
@@ -73,14 +86,21 @@ impl UriSpec {
     /// Puts the parts together. Returns `None` if a variable has no value.
     pub(super) fn fill(&self, value: impl Fn(&str) -> Option<String>) -> Option<String> {
         self.0.parts.iter().try_fold(String::new(), |mut uri, part| {
-            if part.variable {
-                uri.push_str(&value(&part.value)?);
-            } else {
-                uri.push_str(&part.value);
+            match (part.variable, part.value.as_str()) {
+                (false, text) => uri.push_str(text),
+                (true, "address") => push_host(&mut uri, &value("address")?),
+                (true, variable) => uri.push_str(&value(variable)?),
             }
             Some(uri)
         })
     }
+}
+
+/// Adds a host to a URI, in which an IPv6 address is in brackets.
+fn push_host(uri: &mut String, host: &str) {
+    let is_bare = host.parse::<Ipv6Addr>().is_ok() && !uri.ends_with('[');
+    let (open, close) = if is_bare { ("[", "]") } else { ("", "") };
+    uri.extend([open, host, close]);
 }
 
 /// Writes it as it can be parsed.
@@ -112,9 +132,16 @@ mod tests {
     }
 
     #[test]
+    fn an_ipv6_address_is_in_brackets() {
+        for spec in ["http://{address}:{port}", "http://[{address}]:{port}"] {
+            assert_eq!(instance().build_uri(&spec.parse().unwrap()).unwrap(), "http://[::1]:80");
+        }
+    }
+
+    #[test]
     fn a_missing_value_is_none() {
         let without = ServiceInstance::<()>::builder("api").build().unwrap();
-        for spec in ["{port}", "{address}", "{ssl-port}", "{zone}"] {
+        for spec in ["{port}", "{address}", "{ssl-port}"] {
             assert_eq!(without.build_uri(&spec.parse().unwrap()), None, "{spec}");
         }
         assert_eq!(without.build_uri(&"".parse().unwrap()).as_deref(), Some(""));
@@ -123,8 +150,14 @@ mod tests {
 
     #[test]
     fn braces_must_match() {
-        for (text, why) in [("a}", "without a {"), ("{a", "without a }"), ("{a{b}}", "inside"), ("{a}}", "without a {")]
-        {
+        let cases = [
+            ("a}", "without a {"),
+            ("{a", "without a }"),
+            ("{id{b}}", "inside"),
+            ("{id}}", "without a {"),
+            ("{Port}", "no variable is called \"Port\"; there are scheme"),
+        ];
+        for (text, why) in cases {
             let error = text.parse::<UriSpec>().unwrap_err().to_string();
             assert!(error.contains(why) && error.contains("{scheme}://"), "{error}");
         }

@@ -262,7 +262,7 @@ async fn what_another_client_writes_is_found_and_does_not_become_the_registratio
 fn serialized<P: Serialize>(payload: Option<P>, enabled: bool) -> ServiceInstance<P> {
     let builder = ServiceInstance::builder("name").id("id").address("address").port(10).ssl_port(20);
     let builder = builder.registration_time(SystemTime::UNIX_EPOCH).service_type(ServiceType::Dynamic);
-    let builder = builder.uri_spec("{a}/b/{c}".parse().expect("a good spec")).enabled(enabled);
+    let builder = builder.uri_spec("{name}/b/{id}".parse().expect("a good spec")).enabled(enabled);
     let builder = match payload {
         Some(payload) => builder.payload(payload),
         None => builder,
@@ -283,7 +283,7 @@ where
     let found = found.get("id").expect("it can be read");
     assert_eq!(*found, built);
     assert_eq!((found.name(), found.address(), found.port()), ("name", Some("address"), Some(10)));
-    assert_eq!((found.ssl_port(), found.uri_spec()), (Some(20), Some("{a}/b/{c}".parse().expect("a good spec"))));
+    assert_eq!((found.ssl_port(), found.uri_spec()), (Some(20), Some("{name}/b/{id}".parse().expect("a good spec"))));
     assert_eq!((found.payload(), found.is_enabled()), (built.payload(), enabled));
     let written = server.get(&format!("{BASE}/name/id")).expect("it is there");
     serde_json::from_slice::<Value>(&written).expect("JSON")["payload"].take()
@@ -348,18 +348,25 @@ fn each_field_of_an_instance_is_a_variable() {
     assert_eq!(uri("{scheme}").as_deref(), Some("https://1.2.3.4:5:6/foo/bar/789/permanent"));
 }
 
-/// `TestUriSpec.testBasic` and `testEscapes`. There, a variable that has no value is left out; here, there is no URI.
+/// `TestUriSpec.testBasic` and `testEscapes`. There, a caller may give the value of any variable, and one without a
+/// value is left out; here, there are the variables of an instance, and no URI if one has no value.
 #[tokio::test(start_paused = true)]
 async fn a_spec_is_written_in_its_parts_and_braces_are_escaped() {
     let (server, [(client, _), _]) = setup().await;
     let discovery = ServiceDiscovery::<()>::new(&client, BASE).expect("a good path");
     let variable = |value: &str| json!({ "value": value, "variable": true });
     let text = |value: &str| json!({ "value": value, "variable": false });
-    let [basic, escapes] = ["{one}{two}three-four-five{six}seven{eight}", "{one}two-three-{[}four{]}-five{six}"];
-    let basic_parts =
-        [variable("one"), variable("two"), text("three-four-five"), variable("six"), text("seven"), variable("eight")];
+    let [basic, escapes] = ["{name}{id}three-four-five{port}seven{address}", "{name}two-three-{[}four{]}-five{port}"];
+    let basic_parts = [
+        variable("name"),
+        variable("id"),
+        text("three-four-five"),
+        variable("port"),
+        text("seven"),
+        variable("address"),
+    ];
     let escaped = [text("two-three-"), variable("["), text("four"), variable("]"), text("-five")];
-    let escaped_parts = [&[variable("one")][..], &escaped, &[variable("six")]].concat();
+    let escaped_parts = [&[variable("name")][..], &escaped, &[variable("port")]].concat();
     for (id, of, parts) in [("basic", basic, &basic_parts[..]), ("escapes", escapes, &escaped_parts)] {
         let described = ServiceInstance::builder("api").id(id).uri_spec(spec(of)).build().expect("good");
         assert_eq!((described.uri(), spec(of).to_string()), (None, of.to_owned()));

@@ -102,7 +102,7 @@ async fn an_unknown_class_is_named_in_the_error() {
     client.create_containers(API).await.expect("created");
     let nodes = [
         (r#"{"@class":"org.example.Unknown","zone":"a"}"#, "unknown variant `org.example.Unknown`"),
-        (r#"["java.util.ArrayList",[1]]"#, "as the class java.util.ArrayList"),
+        (r#"["java.util.ArrayList",[1]]"#, "as the class java.util.ArrayList: "),
     ];
     for (at, (payload, _)) in nodes.iter().enumerate() {
         let data = format!(r#"{{"name":"api","id":"{at}","payload":{payload}}}"#);
@@ -234,6 +234,8 @@ async fn a_list_and_a_long_have_their_java_class_before_them() {
     let written = json!(["java.util.ArrayList", ["Test value 1", "Test value 2"]]);
     is_read_and_written(list, "java.util.ArrayList", written).await;
     is_read_and_written(7_i64, "java.lang.Long", json!(["java.lang.Long", 7])).await;
+    // Also by a type that could take the list as it is.
+    is_read_and_written(json!([1]), "java.util.ArrayList", json!(["java.util.ArrayList", [1]])).await;
 }
 
 /// A list of two texts may look as if it had a class.

@@ -23,10 +23,13 @@ fn a_bad_instance_is_refused_when_it_is_built() {
     refused(described("a").port(0).build(), "a port of 0; 1 to 65535");
     refused(described("a").ssl_port(0).build(), "a TLS port of 0; 1 to 65535");
     refused(described("a").address("").build(), "an empty address");
-    refused(ServiceInstance::builder("api").payload_class("x.Y").build(), "a payload class without a payload");
+    refused(
+        ServiceInstance::builder("api").payload_class("x.Y").build(),
+        "the payload class \"x.Y\" without a payload",
+    );
     let not_json = ServiceInstance::builder("api").payload(HashMap::from([((1, 2), 3)])).build();
     let error = not_json.expect_err("keys must be text").to_string();
-    assert!(error.starts_with("service at api: a payload that cannot be written as JSON"), "{error}");
+    assert!(error.starts_with("service at \"api\": a payload that cannot be written as JSON"), "{error}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -42,6 +42,15 @@ async fn dubbo() {
 }
 
 #[test]
+fn null_is_no_metadata() {
+    for (metadata, expected) in [("null", 0), (r#"{"a":null,"b":"1"}"#, 1), ("{}", 0)] {
+        let payload = format!(r#"{{"id":null,"name":null,"metadata":{metadata}}}"#);
+        let payload: ZookeeperInstance = serde_json::from_str(&payload).expect("it can be read");
+        assert_eq!(payload.metadata.len(), expected, "{metadata}");
+    }
+}
+
+#[test]
 fn one_without_a_status_is_up() {
     let with = |status: &str| {
         let builder = ServiceInstance::spring_cloud("api", "host", 1).metadata("instance_status", status);

@@ -228,6 +228,8 @@ async fn a_service_is_made_as_often_as_it_takes_and_again_when_it_has_failed() {
         within("it is made", T * 2, ServiceExt::<()>::ready(&mut a)).await.expect("it never fails");
         assert_eq!(a.call(()).await.expect("an answer"), 80);
         assert_eq!(attempts.swap(0, Ordering::Relaxed), 1);
+        // Long enough for the pauses to begin again.
+        tokio::time::sleep(T).await;
         living.is_killed(80);
     }
 }
@@ -245,9 +247,33 @@ async fn a_service_that_is_never_ready_is_made_again_after_a_pause() {
     });
     let api = service(&second).await;
     let mut a = only(&mut ports(&api).make_services(make)).await;
-    assert!(tokio::time::timeout(Duration::from_secs(10), ServiceExt::<()>::ready(&mut a)).await.is_err());
+    // 100 ms, 200 ms, ... 10 s, with jitter.
+    assert!(tokio::time::timeout(Duration::from_secs(60), ServiceExt::<()>::ready(&mut a)).await.is_err());
     let made = attempts.load(Ordering::Relaxed);
-    assert!((50..=101).contains(&made), "{made}");
+    assert!((8..=20).contains(&made), "{made}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_of_a_closure_is_no_end() {
+    let (_server, [(_, first), (_, second)]) = setup().await;
+    let _both = [register(&first, "a").await, register(&first, "b").await];
+    let api = service(&second).await;
+    let mut some = api.targets(|instance| if instance.id() == "a" { panic!("as this test wants") } else { Some(7) });
+    assert_eq!(words(&mut some).await, ["+b:7"]);
+    let attempts = AtomicUsize::new(0);
+    let attempts = Arc::new(attempts);
+    let counted = Arc::clone(&attempts);
+    let living = Living::default();
+    let make = service_fn(move |port: i32| {
+        if counted.fetch_add(1, Ordering::Relaxed) < 2 {
+            panic!("as this test wants");
+        }
+        ready(Ok::<_, Infallible>(Connection { port: port as u16, living: living.clone() }))
+    });
+    let only_b = api.targets(|instance| (instance.id() == "b").then_some(7));
+    let mut b = only(&mut only_b.make_services(make)).await;
+    assert!(tokio::time::timeout(T, ServiceExt::<()>::ready(&mut b)).await.is_err(), "no process lives");
+    assert!(attempts.load(Ordering::Relaxed) > 2);
 }
 
 #[tokio::test(start_paused = true)]

@@ -384,8 +384,7 @@ impl Play {
         for looker in &mut self.lookers {
             looker.fold()?;
             if !self.world.server.is_frozen(&self.world.clients[looker.client]) {
-                let is_recovering = self.seats.is_recovering(looker);
-                looker.check_choices(&self.world.thaws, is_recovering)?;
+                looker.check_choices(&self.world.thaws, self.seats.is_recovering(looker))?;
             }
         }
         Ok(())

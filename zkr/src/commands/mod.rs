@@ -61,7 +61,7 @@ pub enum Command {
         #[arg(value_parser = path_or_root)]
         path: String,
     },
-    /// Show everything at a path and below: locks, semaphores, queues, barriers, shares, groups
+    /// Show everything at a path and below: locks, semaphores, queues, barriers, shares, services, groups
     Inspect(tree::TreeOptions),
     /// Find what is wrong with locks, elections, semaphores, queues and the servers; status 1 if anything is
     ///
@@ -209,7 +209,7 @@ fn failed(kind: ErrorKind, error: impl Display) -> Ending {
 fn not_inspected(error: &Error) -> Ending {
     match failed(error.kind(), error) {
         Ending::Status(Status::No, Some(why)) => {
-            Ending::because(Status::No, why + " (a lock that nothing uses is removed)")
+            Ending::because(Status::No, why + " (a path that nothing uses is removed)")
         }
         other => other,
     }

@@ -388,6 +388,6 @@ async fn what_is_wrong_with_the_arguments_is_told() {
     let missing = fixture.zkr(&["latch", "ls", "/no/such"]).await;
     assert_eq!(missing.status, 1);
     let why = "zkr: list the children of /no/such: no such node; check the path, --namespace and --connect \
-               (a lock that nothing uses is removed)\n";
+               (a path that nothing uses is removed)\n";
     assert_eq!(missing.err, why);
 }

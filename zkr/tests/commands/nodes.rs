@@ -149,7 +149,7 @@ async fn a_watch_ends_with_its_reader_and_at_a_signal_though_the_server_hangs() 
         assert!(line.ends_with("watching /none"), "{line}");
         (watch, lines)
     };
-    let missing = "zkr: /none: no such node; check the path, --namespace and --connect\n";
+    let missing = "zkr: not there yet: /none: no such node; check the path, --namespace and --connect\n";
     let (watch, lines) = watching().await;
     drop(lines);
     let told = ended(watch).await;
@@ -233,7 +233,7 @@ async fn a_path_that_does_not_exist_is_told_by_all_that_look() {
         let told = fixture.zkr(&[look, &[path]].concat()).await;
         assert_eq!((told.status, &*told.out), (1, ""), "{look:?}: {}", told.err);
         assert!(told.err.contains("no such node; check the path, --namespace"), "{look:?}: {}", told.err);
-        assert_eq!(told.err.contains("(a lock that"), of_recipes.contains(&look[0]), "{look:?}: {}", told.err);
+        assert_eq!(told.err.contains("(a path that nothing"), of_recipes.contains(&look[0]), "{look:?}: {}", told.err);
         if look[0] == "rm" {
             assert!(told.err.starts_with(&format!("zkr: {path}: no such node")), "{look:?}: {}", told.err);
         }

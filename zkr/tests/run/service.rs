@@ -160,14 +160,14 @@ async fn a_command_that_is_not_healthy_in_time_is_ended() {
 async fn it_is_drained_before_the_command_gets_the_signal() {
     let scene = Scene::new().await;
     let log = scene.file("log");
-    let script = "trap '$1 get $2 >>$0; echo >>$0; exit 4' HUP; echo ready >>$0; while :; do sleep 0.05; done";
+    let script = "trap '$1 get $2 >>$0; echo >>$0; exit 4' TERM; echo ready >>$0; while :; do sleep 0.05; done";
     let command = ["sh", "-c", script, &log, env!("CARGO_BIN_EXE_zkr"), &scene.node()];
-    for second in [None, Some(Signal::SIGHUP)] {
+    for second in [None, Some(Signal::SIGTERM), Some(Signal::SIGINT)] {
         let drain = if second.is_some() { "1h" } else { "100ms" };
         let mut running = scene.register(&["--drain", drain], &command);
         running.says("registered\n").await;
         written(&log).await;
-        running.signal(Signal::SIGHUP);
+        running.signal(Signal::SIGTERM);
         if let Some(second) = second {
             scene.disabled().await;
             assert_eq!(written(&log).await, "ready\n", "the command has not got the first");
@@ -179,6 +179,33 @@ async fn it_is_drained_before_the_command_gets_the_signal() {
         assert!(!scene.is_registered().await);
         std::fs::remove_file(&log).expect("removed");
     }
+}
+
+/// To read the configuration again is no end: not while it is drained, and not before it is registered.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_signal_that_asks_for_no_end_is_passed_on_at_once() {
+    let scene = Scene::new().await;
+    let (log, go) = (scene.file("log"), scene.file("go"));
+    let script = "trap 'echo hup >>$0' HUP; trap 'exit 4' TERM; echo ready >>$0; while :; do sleep 0.05; done";
+    let health = format!("test -e {go}");
+    let options = ["--health-command", &health, "--drain", "1h"];
+    let mut running = scene.register(&options, &["sh", "-c", script, &log]);
+    let is = async |expected: &str| {
+        let read = || async { std::fs::read_to_string(&log).ok().filter(|log| log == expected) };
+        until("the command has it", SOON, read).await;
+    };
+    is("ready\n").await;
+    running.signal(Signal::SIGHUP);
+    is("ready\nhup\n").await;
+    std::fs::write(&go, "").expect("written");
+    running.says("registered\n").await;
+    running.signal(Signal::SIGTERM);
+    scene.disabled().await;
+    running.signal(Signal::SIGHUP);
+    is("ready\nhup\nhup\n").await;
+    running.signal(Signal::SIGTERM);
+    running.ended().await.with(4);
+    assert!(!scene.is_registered().await);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

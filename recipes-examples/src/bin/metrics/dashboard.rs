@@ -6,13 +6,14 @@ use zookeeper_recipes::metrics::{Aggregate, METRICS, Metric, MetricKind, MetricU
 /// The prefix of all names.
 const PREFIX: &str = "zookeeper_recipes_";
 /// The rows, and the prefixes of the names in each of them.
-const ROWS: [(&str, &[&str]); 6] = [
+const ROWS: [(&str, &[&str]); 7] = [
     ("Clients and sessions", &["clients", "connection", "sessions", "background", "request", "lease"]),
     ("Locks and permits", &["lock", "takeover"]),
     ("Leaders", &["election", "leader"]),
     ("Queues", &["queue"]),
     ("Balancers", &["balancer"]),
     ("Caches", &["cache"]),
+    ("Services", &["service"]),
 ];
 /// The panels of a row, and their height; the grid is 24 wide.
 const IN_A_ROW: usize = 3;

@@ -12,6 +12,9 @@ use crate::commands::check_exists;
 use crate::ending::Ending;
 use crate::output::{Output, note, shown, table};
 
+/// The year 10000, since 1970.
+const END_OF_TIME: Duration = Duration::from_secs(253_402_300_800);
+
 /// A service, as it was read.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 struct State {
@@ -133,7 +136,6 @@ impl State {
 impl Row {
     fn of(instance: &Instance<Value>) -> Row {
         let registration_time = instance.registration_time();
-        let is_known = registration_time != UNIX_EPOCH;
         Row {
             node: instance.path().rsplit('/').next().unwrap_or_default().to_owned(),
             id: instance.id().to_owned(),
@@ -143,7 +145,7 @@ impl Row {
             uri: instance.uri(),
             enabled: instance.is_enabled(),
             service_type: instance.service_type(),
-            registered: is_known.then(|| humantime::format_rfc3339_seconds(registration_time).to_string()),
+            registered: text_of(registration_time),
             registration_time,
             payload: instance.payload().cloned(),
             payload_class: instance.payload_class().map(str::to_owned),
@@ -152,14 +154,13 @@ impl Row {
 
     fn cells(&self, now: SystemTime, with_node: bool) -> Vec<String> {
         let or_none = |text: Option<String>| text.map_or_else(|| "-".to_owned(), |text| shown(&text));
-        let service_type = serde_json::to_value(self.service_type).unwrap_or_default();
         let mut cells = vec![
             shown(&self.id),
             or_none(self.address.clone()),
             or_none(self.port.map(|port| port.to_string())),
             or_none(self.ssl_port.map(|port| port.to_string())),
             if self.enabled { "yes" } else { "no" }.to_owned(),
-            service_type.as_str().unwrap_or_default().to_lowercase(),
+            self.service_type.to_string().to_lowercase(),
             or_none(self.registered.clone()),
             self.registered.as_ref().map_or_else(|| "-".to_owned(), |_| age(now, self.registration_time)),
         ];
@@ -178,6 +179,13 @@ impl Row {
 }
 
 /// Returns how long ago that was, by the clocks of two machines: to the minute after an hour, to the hour after a day.
+/// Returns a time as text. `None` for one that an instance has only if it does not say it, or in another unit: before
+/// 1970, or after 9999.
+fn text_of(time: SystemTime) -> Option<String> {
+    let since = time.duration_since(UNIX_EPOCH).ok()?;
+    (Duration::ZERO < since && since < END_OF_TIME).then(|| humantime::format_rfc3339_seconds(time).to_string())
+}
+
 fn age(now: SystemTime, then: SystemTime) -> String {
     let seconds = now.duration_since(then).unwrap_or_default().as_secs();
     let unit = match seconds {
@@ -194,6 +202,15 @@ mod tests {
     use zookeeper_recipes::testing::TestingServer;
 
     use super::*;
+
+    #[test]
+    fn a_time_that_no_instance_can_have_is_not_shown() {
+        let at = |seconds| UNIX_EPOCH.checked_add(Duration::from_secs(seconds)).and_then(text_of);
+        assert_eq!(at(1).as_deref(), Some("1970-01-01T00:00:01Z"));
+        assert_eq!(at(253_402_300_799).as_deref(), Some("9999-12-31T23:59:59Z"));
+        let before = UNIX_EPOCH - Duration::from_millis(1);
+        assert_eq!((at(0), at(253_402_300_800), text_of(before)), (None, None, None));
+    }
 
     async fn state(nodes: &[(&str, &str)]) -> State {
         let server = TestingServer::start();

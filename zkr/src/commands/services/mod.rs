@@ -8,14 +8,15 @@ mod switch;
 use std::time::Duration;
 
 use clap::Args;
+use futures::StreamExt;
 use serde_json::Value;
 use zookeeper_recipes::Client;
 use zookeeper_recipes::cache::{Content, Node};
 use zookeeper_recipes::service_discovery::{Error, Service, ServiceDiscovery, ServiceInstance};
 
 use super::failed;
-use crate::connection::{element, path_or_root};
-use crate::ending::Ending;
+use crate::connection::{LOOK, element, path_or_root};
+use crate::ending::{Ending, Status};
 use crate::output::{Output, shown};
 
 pub use self::switch::Switch;
@@ -39,7 +40,7 @@ pub struct Options {
     name: Option<String>,
     #[command(flatten)]
     base: Base,
-    /// Print a line now and at each change, until Ctrl-C or until the reader of the output closes it
+    /// Print a line now and at each change of this service, until Ctrl-C or until the reader of the output closes it
     #[arg(long, requires = "name")]
     watch: bool,
 }
@@ -64,11 +65,30 @@ pub async fn show(client: &Client, output: Output, options: Options) -> Result<E
 /// Reads a service. Payloads may be anything.
 async fn read(client: &Client, path: &str, name: &str) -> Result<Service<Value>, Ending> {
     let discovery = ServiceDiscovery::new(client, path).map_err(of)?;
-    let service = discovery.service(name).start().await.map_err(of)?;
+    let started = tokio::select! {
+        started = discovery.service(name).start() => started,
+        () = no_server(client) => {
+            let why = format_args!("no server could be reached for {}", humantime::format_duration(LOOK));
+            return Err(Ending::because(Status::Unreachable, why));
+        }
+    };
+    let service = started.map_err(of)?;
     // It would look like a service without instances.
     match service.instances().snapshot().unlistable().next() {
         Some(path) => Err(Ending::failed(format_args!("{path} cannot be listed; check its ACL and --auth"))),
         None => Ok(service),
+    }
+}
+
+/// Waits until there was no connection for long.
+async fn no_server(client: &Client) {
+    let mut states = client.connection_states();
+    loop {
+        let is_connected = client.connection_state().is_connected();
+        tokio::select! {
+            () = tokio::time::sleep(LOOK), if !is_connected => return,
+            state = states.next() => if state.is_none() { return },
+        }
     }
 }
 

@@ -103,12 +103,13 @@ impl Target {
             fields.set_enabled(enabled).map_err(Ending::failed)?;
             let data = serde_json::to_vec(&fields).map_err(Ending::failed)?;
             match client.set(&path, data, Some(now.version)).await {
+                Ok(stat) if stat.czxid != now.czxid => return Err(replaced(&path)),
                 Ok(_) => return Ok(Done { path, enabled, before }),
                 Err(error) if is_worth_a_look(error.kind()) => {}
                 Err(error) => return Err(failed(error.kind(), error)),
             }
         }
-        let why = format_args!("{}: others write the node all the time; nothing was written", self.id);
+        let why = format_args!("{}: others write the node all the time; look at it with zkr services", self.id);
         Err(Ending::failed(why))
     }
 
@@ -163,6 +164,13 @@ enum NotChosen {
 /// Returns whether the node has to be read again: it was written by another client, deleted, or perhaps written.
 fn is_worth_a_look(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::BadVersion | ErrorKind::NoNode | ErrorKind::OutcomeUnknown)
+}
+
+/// A server compares the version of a node, but not which node it is.
+fn replaced(path: &str) -> Ending {
+    let why = "its owner registered it again at that moment, and its new data was overwritten with the former; restart \
+               the owner, or let it write its data";
+    Ending::failed(format_args!("{}: {why}", shown(path)))
 }
 
 fn left_alone(path: &str, why: impl std::fmt::Display) -> Ending {

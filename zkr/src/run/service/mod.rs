@@ -14,7 +14,7 @@ use std::time::Duration;
 use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 use tokio::sync::watch;
-use tokio::time::{interval, sleep, timeout};
+use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
 pub use self::options::RegisterOptions;
 use self::registrar::{Confirmed, Registrar, Wanted};
@@ -87,6 +87,7 @@ impl Served {
         let mut is_kept = true;
         let mut refused = None;
         let mut looks = interval(LOOK);
+        looks.set_missed_tick_behavior(MissedTickBehavior::Skip);
         while !self.running.is_over() {
             tokio::select! {
                 biased;
@@ -101,17 +102,21 @@ impl Served {
                 signal = drained(&mut self.draining) => self.running.pass_on(signal),
                 _ = looks.tick(), if self.running.told.is_some() => self.kill_if_late(),
             }
+            if self.running.ended.is_some() {
+                // What is left of its group does not serve.
+                self.wanted.send_if_modified(|wanted| std::mem::replace(wanted, Wanted::Nothing) != Wanted::Nothing);
+            }
         }
         terminal::take_from(self.running.group.0);
-        self.wanted.send_replace(Wanted::Nothing);
         if is_kept {
-            tokio::select! {
+            let is_done = tokio::select! {
                 biased;
-                done = timeout(unregister_within, keeping) => if done.is_err() {
-                    note("no server confirmed that it is unregistered; the instance ends with the session");
-                },
+                done = timeout(unregister_within, keeping) => done.is_ok(),
                 // Another signal ends the wait.
-                _ = signals.ending() => {}
+                _ = signals.ending() => false,
+            };
+            if !is_done {
+                note("no server confirmed that it is unregistered; the instance ends with the session");
             }
         }
         refused
@@ -122,19 +127,21 @@ impl Served {
     fn hear(&mut self, signal: Signal) {
         match signal {
             Signal::SIGCHLD => self.running.look(),
-            Signal::SIGINT | Signal::SIGTERM | Signal::SIGHUP => self.end_by(signal),
-            // Only the command knows what these mean.
+            Signal::SIGINT | Signal::SIGTERM => self.end_by(signal),
+            // Only the command knows what these mean: SIGHUP, to most, to read its configuration again.
             signal => self.running.pass_on(signal),
         }
     }
 
-    /// Passes on a signal that asks the command to end, after callers have had time to notice. Another signal ends that
-    /// time.
+    /// Passes on a signal that asks the command to end, after callers have had time to notice. Another such signal ends
+    /// that time.
     fn end_by(&mut self, signal: Signal) {
         let is_first = *self.wanted.borrow() == Wanted::Registered;
         let is_registered = *self.confirmed.borrow() != Confirmed::Nothing;
         if is_first && is_registered && !self.drain.is_zero() {
             self.wanted.send_replace(Wanted::Disabled);
+            let drain = humantime::format_duration(self.drain);
+            note(format_args!("it is disabled; {signal} goes to the command after {drain}, or with another signal"));
             let over = Box::pin(until_drained(self.confirmed.clone(), self.drain));
             self.draining = Some(Draining { signal, over });
             return;
@@ -143,8 +150,9 @@ impl Served {
             // It is not registered any more while it ends.
             self.wanted.send_replace(Wanted::Nothing);
         }
-        self.draining = None;
-        self.running.pass_on(signal);
+        // Another one ends the wait. The first one may be what the command handles.
+        let waiting = self.draining.take().map(|draining| draining.signal);
+        self.running.pass_on(waiting.unwrap_or(signal));
     }
 
     /// Kills what has not ended in time after SIGTERM.
@@ -214,8 +222,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_signal_is_returned_once() {
-        let mut draining = Some(Draining { signal: Signal::SIGHUP, over: Box::pin(async {}) });
-        assert_eq!(drained(&mut draining).await, Signal::SIGHUP);
+        let mut draining = Some(Draining { signal: Signal::SIGINT, over: Box::pin(async {}) });
+        assert_eq!(drained(&mut draining).await, Signal::SIGINT);
         assert_eq!(drained(&mut draining).now_or_never(), None);
     }
 }

@@ -44,10 +44,11 @@ pub struct RegisterOptions {
     /// How to make the URI of the instance, such as {scheme}://{address}:{port}
     #[arg(long, value_name = "SPEC")]
     uri_spec: Option<UriSpec>,
-    /// Register as soon as this port accepts a TCP connection [default host: localhost]
+    /// Register as soon as this port accepts a TCP connection [default host: localhost]. It is not checked afterwards
     #[arg(long, value_name = "[HOST:]PORT", conflicts_with = "health_command")]
     health_port: Option<Place>,
-    /// Register as soon as this shell command ends with status 0. What it prints is dropped, except for errors
+    /// Register as soon as this shell command ends with status 0. What it prints is dropped, except for errors. It is
+    /// not run afterwards
     #[arg(long, value_name = "CMD")]
     health_command: Option<String>,
     /// How long that may take; then COMMAND is ended, and the status is 124

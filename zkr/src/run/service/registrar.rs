@@ -1,6 +1,6 @@
 //! Keeps an instance registered, as long as it is wanted.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use serde_json::Value;
 use tokio::sync::watch;
@@ -14,8 +14,10 @@ use crate::connection::Connection;
 use crate::ending::{Ending, Status};
 use crate::output::note;
 
-/// How long to wait before connecting or registering again after a failure.
+/// How long to wait before connecting again, and before registering again after the first failure; then twice as long
+/// after each further one, up to the longest.
 const PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
 /// What is wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -66,11 +68,13 @@ impl Registrar<'_> {
             None => return Ok(()),
             Some(healthy) => healthy.map_err(|why| Ending::because(Status::NotAcquired, why))?,
         }
-        let mut was_registered = false;
+        let (mut was_registered, mut pause) = (false, PAUSE);
         loop {
             let Some(client) = self.while_wanted(self.connect()).await else { return Ok(()) };
             let end = self.keep_with(&client, &mut was_registered).await;
-            self.confirmed.send_replace(Confirmed::Nothing);
+            if self.confirmed.send_replace(Confirmed::Nothing) != Confirmed::Nothing {
+                pause = PAUSE;
+            }
             // The session ends by its timeout if no server is there.
             let _ = client.close().await;
             match end {
@@ -78,9 +82,10 @@ impl Registrar<'_> {
                 End::Refused(error) if !was_registered => return Err(refused(&error)),
                 End::Refused(error) | End::Again(error) => note(format_args!("{error}; retrying")),
             }
-            if self.while_wanted(sleep(PAUSE)).await.is_none() {
+            if self.while_wanted(sleep(pause)).await.is_none() {
                 return Ok(());
             }
+            pause = (pause * 2).min(LONGEST_PAUSE);
         }
     }
 
@@ -129,7 +134,13 @@ impl Registrar<'_> {
                 Wanted::Registered => {}
                 Wanted::Disabled => self.disable(&registration).await,
                 Wanted::Nothing => {
-                    return registration.unregister().await.map_or_else(unregistered_by_close, |()| End::NotWanted);
+                    return match registration.unregister().await {
+                        Ok(()) => {
+                            note(format_args!("{path}: unregistered"));
+                            End::NotWanted
+                        }
+                        Err(error) => unregistered_by_close(error),
+                    };
                 }
             }
             tokio::select! {
@@ -145,11 +156,14 @@ impl Registrar<'_> {
     /// Registers it, and reports whom it waits for.
     async fn register(&self, client: &Client) -> Result<Registration<Value>, Error> {
         let discovery = ServiceDiscovery::new(client, self.base)?;
-        match discovery.register(self.instance.clone()).await {
+        let is_enabled = *self.wanted.borrow() == Wanted::Registered;
+        // What has to become healthy first is registered later than it was described.
+        let instance = || self.instance.to_builder().registration_time(SystemTime::now()).enabled(is_enabled).build();
+        match discovery.register(instance()?).await {
             Err(Error::Taken { path, session }) if self.waits => {
                 note(format_args!("{path}: session {session:#x} has registered this id; waiting for its end"));
                 let discovery = ServiceDiscovery::builder(client, self.base).wait().build()?;
-                discovery.register(self.instance.clone()).await
+                discovery.register(instance()?).await
             }
             registered => registered,
         }
