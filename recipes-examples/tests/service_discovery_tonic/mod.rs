@@ -28,6 +28,13 @@ async fn plays_its_scenario() {
         "these have answered: alice ",
         ", carol ",
         ", dave ",
+        "alice's process is killed",
+        "these have answered: carol ",
+        ", dave ",
+        "alice is registered at http://127.0.0.1:",
+        "these have answered: alice ",
+        ", carol ",
+        ", dave ",
         " repeated, 0 unanswered.",
         "Done.",
     ]);

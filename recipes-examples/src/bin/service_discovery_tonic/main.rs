@@ -143,11 +143,11 @@ fn told(tally: &Tally) -> String {
     format!("{}, {repeated} repeated, {} unanswered.", count(tally.calls, "call", "calls"), tally.unanswered)
 }
 
-/// Three instances are called all the time. One is drained, one is killed and starts again, and a new one starts.
+/// Three instances are called all the time. One is drained, two are killed and start again, and a new one starts.
 async fn scenario(stage: &Stage, path: &str) -> Result<()> {
     println!("The service {SERVICE} at {path}, on {stage}\n");
     let caller = Caller::start(&stage.connect().await?, path).await?;
-    let [alice, bob, mut carol] =
+    let [mut alice, bob, mut carol] =
         [start(stage, path, "alice").await?, start(stage, path, "bob").await?, start(stage, path, "carol").await?];
     println!("caller: {TASKS} tasks call all the time");
     caller.is_answered_by(&["alice", "bob", "carol"]).await?;
@@ -160,10 +160,7 @@ async fn scenario(stage: &Stage, path: &str) -> Result<()> {
     no_more_repeated_than(0, &caller)?;
 
     step("carol's process is killed. Her session goes on.").await;
-    if let Some(server) = stage.embedded() {
-        server.freeze_client(&carol.client);
-    }
-    carol.kill().await?;
+    kill(stage, &mut carol).await?;
     caller.is_answered_by(&["alice"]).await?;
 
     step("carol starts again, beside the registration of the process that was killed.").await;
@@ -184,12 +181,18 @@ async fn scenario(stage: &Stage, path: &str) -> Result<()> {
     step("dave starts.").await;
     let dave = start(stage, path, "dave").await?;
     caller.is_answered_by(&["alice", "carol", "dave"]).await?;
-    // Each task had one call under way when carol was killed.
-    no_more_repeated_than(TASKS, &caller)?;
+
+    step("alice's process is killed, and starts again.").await;
+    kill(stage, &mut alice).await?;
+    caller.is_answered_by(&["carol", "dave"]).await?;
+    let alice = start(stage, path, "alice").await?;
+    caller.is_answered_by(&["alice", "carol", "dave"]).await?;
+    // Each task had one call under way at each kill.
+    no_more_repeated_than(2 * TASKS, &caller)?;
 
     let tally = caller.end().await?;
     println!("\n{}", told(&tally));
-    for process in [alice, again, dave] {
+    for process in [again, dave, alice] {
         process.end().await?;
     }
     if tally.unanswered > 0 {
@@ -197,6 +200,14 @@ async fn scenario(stage: &Stage, path: &str) -> Result<()> {
     } else {
         Ok(())
     }
+}
+
+/// Kills a process. Its session goes on.
+async fn kill(stage: &Stage, process: &mut Process) -> Result<()> {
+    if let Some(server) = stage.embedded() {
+        server.freeze_client(&process.client);
+    }
+    process.kill().await
 }
 
 async fn start(stage: &Stage, path: &str, name: &str) -> Result<Process> {
