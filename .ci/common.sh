@@ -197,7 +197,7 @@ metrics|15 locks acquired, 11 orders acked, 1 dead letter|15 locks acquired, 11 
 health_page|The page said 200, 503, 200|The page said 200
 atomic_long|30 tickets, each number once, for 675|30 tickets, each number once, for 675
 throughput_balancer|No member did more than its share|No member did more than its share
-partition_controller|Every partition had a leader, and never two|Every partition had a leader, and never two
+partition_assigner|Every partition had an owner, and never two|Every partition had an owner, and never two
 END
 }
 

@@ -1,8 +1,8 @@
 //! Apache Curator's coordination recipes for async Rust, on ZooKeeper.
 //!
 //! Leader election, locks, barriers, queues and groups use Curator's own znodes, so that Java and Rust services can
-//! share the same paths. Caches work with any nodes. A further recipe divides a cluster-wide throughput among the live
-//! members.
+//! share the same paths. Caches work with any nodes. Two further recipes divide a cluster-wide throughput, and named
+//! partitions, among the live members.
 //!
 //! Everything you hold exclusively (a leadership, a lock, an item of a queue) has a fencing token, a `lost()` future,
 //! and an `is_held()` check that compares the clock at each call.
@@ -27,6 +27,7 @@
 //! | one value that many processes read and write | [`shared_value`] |
 //! | a counter for the whole cluster | [`atomic_long`] |
 //! | a maximum for the whole cluster, divided among its live members | [`throughput_balancer`] |
+//! | named partitions, divided among the live members, each with one owner at a time | [`partition_assigner`] |
 //! | to see who holds, who waits, which sessions wait for each other, and which recipe uses which node | [`inspect`] |
 //! | to notice when something takes long or fails often | [`metrics`] |
 //!
@@ -80,6 +81,7 @@
 //! * [`shared_value`](shared_value#when-things-fail)
 //! * [`atomic_long`](atomic_long#when-things-fail)
 //! * [`throughput_balancer`](throughput_balancer#when-things-fail)
+//! * [`partition_assigner`](partition_assigner#when-things-fail)
 //!
 //! In these tables T is the session timeout that the servers granted, and [`ErrorPolicy::Standard`] is the default.
 //! `docs/failure-contract.md`, in the repository, names the test of each cell.
@@ -131,6 +133,7 @@
 //! | `atomic-long` | yes | [`atomic_long`]; enables `mutex` |
 //! | `json` | yes | items of a queue, nodes of a cache and shared values as JSON |
 //! | `throughput-balancer` | yes | [`throughput_balancer`]; enables `leader-latch` and `limiter` |
+//! | `partition-assigner` | yes | [`partition_assigner`]; enables `leader-latch` |
 //! | `limiter` | yes | [`limiter`]: a rate limiter for a share that changes |
 //! | `inspect` | | [`inspect`]: lines of elections and locks, trees of nodes, and deadlocks, as values |
 //! | `metrics` | | [`metrics`]: what clients and recipes do, as numbers, for Prometheus and others |
@@ -142,8 +145,8 @@
 //! | `sasl-digest-md5` | | authentication by user name and password |
 //!
 //! With `serde`, these implement `Serialize`: states and statuses, participants, members, shares, outcomes, events of
-//! balancers, queues and watches, stats, shared values, request counts, results of an addition, lines and deadlocks. A
-//! status is serialized as the text of its `Display`.
+//! balancers, assigners, queues and watches, stats, shared values, request counts, results of an addition, lines and
+//! deadlocks. A status is serialized as the text of its `Display`.
 //!
 //! The features `integration` and `interop` are for the tests of this crate.
 //!
@@ -163,13 +166,15 @@
 //! | instances of a service that are down, and up again | `path` |
 //! | shares | `path`, `member`, `throughput`, `epoch`, `sequence` |
 //! | shares that a leader writes | `changed` |
+//! | partitions of an assigner | `path`, `member`, `partitions`; of work that has ended `partition`, `reason` |
 //! | deletes that are retried | `session`, `node` |
 //! | every error that no caller awaits | `error`, `kind` |
 //!
 //! The field `event` has the name of the event. [`Client::last_error`] keeps the latest error that no caller awaits.
 //!
-//! The library also opens spans, at INFO. Your own events in a listener or handler are inside `term` or `delivery`, and
-//! carry its fields. The library's events are outside of these spans and have all their fields themselves.
+//! The library also opens spans, at INFO. Your own events in a listener, handler or work are inside `term`, `delivery`
+//! or `partition`, and carry its fields. The library's events are outside of these spans and have all their fields
+//! themselves.
 //!
 //! | span | fields | around |
 //! |---|---|---|
@@ -177,6 +182,7 @@
 //! | `acquire` | `recipe`, `path`, `node`, `behind`, `token`, `outcome` | a call that acquires a lock or permits |
 //! | `term` | `path`, `id`, `token`; of a latch `why` | a term of a latch; `take_leadership` of a selector's listener |
 //! | `delivery` | `path`, `item`, `attempt`, `outcome` | a [`Delivery`](queue::Delivery) until settled; a handler |
+//! | `partition` | `partition`, `token` | the work of a [`PartitionAssigner`](partition_assigner) on a partition |
 //! | `cache_resync` | `path`; at its end `nodes`, `changes` | a comparison of a cache with the servers |
 //!
 //! Some fields are recorded later: `node`, and `token` of a lock, once they are known; `behind` while another node is
@@ -203,6 +209,7 @@
         feature = "atomic-long",
         feature = "json",
         feature = "throughput-balancer",
+        feature = "partition-assigner",
         feature = "limiter",
         feature = "tower",
         feature = "serde",
@@ -280,6 +287,7 @@ pub use util::znode::{Acl, CreateMode, Permissions, Stat};
     feature = "shared-value",
     feature = "atomic-long",
     feature = "throughput-balancer",
+    feature = "partition-assigner",
     feature = "limiter",
     feature = "testing",
     feature = "inspect",
@@ -326,6 +334,7 @@ mod guide {
         atomic_long: "recipes/atomic-long.md",
         queue: "recipes/queue.md",
         throughput_balancer: "recipes/throughput-balancer.md",
+        partition_assigner: "recipes/partition-assigner.md",
         limiter: "recipes/limiter.md",
     }
 }

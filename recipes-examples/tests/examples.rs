@@ -437,39 +437,56 @@ mod throughput_balancer {
     }
 }
 
-mod partition_controller {
+mod partition_assigner {
     use super::*;
 
-    const PROGRAM: &str = env!("CARGO_BIN_EXE_partition_controller");
+    const PROGRAM: &str = env!("CARGO_BIN_EXE_partition_assigner");
 
     #[tokio::test]
     async fn plays_its_scenario() {
         let told = Program::start(PROGRAM, &[]).ends(0).await;
         told.in_order(&[
             "on an ensemble in memory",
-            "one controller assigns all",
+            "alice joins",
+            "alice  12: 0-11",
+            "bob joins",
+            "6 partitions have moved",
+            "carol joins",
+            "4 partitions have moved",
+            "a rolling restart",
+            "0 partitions have moved",
+            "carol is stopped",
+            "4 partitions have moved",
+            "carol still owns partition",
+            ": false",
+            "the ensemble refuses the write",
+            "0 partitions have moved",
+            "an operator pins partition 0",
+            "2 partitions have moved",
+            "PartitionAssigner",
             "20 20 20 20 20",
             "0 25 25 25 25",
             "an election for each",
             "a race for each",
             "1301",
-            "Every partition had a leader, and never two: no member was stopped or cut off.",
+            "Every partition had an owner, and never two",
             "Done.",
         ]);
     }
 
     #[tokio::test]
     async fn ends_early_when_asked() {
-        ends_when_asked(PROGRAM, "one controller assigns all", Signal::INT).await.lacks("Every partition had a leader");
+        ends_when_asked(PROGRAM, "bob joins", Signal::TERM).await.lacks("carol joins");
+        ends_when_asked(PROGRAM, "PartitionAssigner", Signal::INT).await.lacks("Every partition had an owner");
     }
 
     #[tokio::test]
     async fn ends_when_its_output_is_closed() {
-        super::ends_when_its_output_is_closed(PROGRAM, "one controller assigns all").await;
+        super::ends_when_its_output_is_closed(PROGRAM, "bob joins").await;
     }
 
     #[tokio::test]
     async fn helps() {
-        super::helps(PROGRAM, &[], &["partition-controller-PID/race"]).await;
+        super::helps(PROGRAM, &[], &["partition-assigner-PID/team", "partition-assigner-PID/race"]).await;
     }
 }

@@ -38,6 +38,9 @@
 //! | recipe | what decides |
 //! |---|---|
 //! | [`ThroughputBalancer`] | `global-config/max-throughput`; or `client/client-N` and `leader`, `ack` or `epoch` |
+//! | [`PartitionAssigner`] | `members` and `assignments`, and `owned` or `epoch` |
+//! | [`KazooSetPartitioner`] | `party` and `locks`, and in them a member of a `ShallowParty`, or kazoo's lock of a |
+//! | | partition; these locks are lines below it |
 //! | [`Semaphore`] | `leases/…lease-N`; or both `locks` and `leases`; of kazoo, ephemeral nodes named by a |
 //! | | UUID, and `<path>-__lock__` beside it |
 //! | [`Queue`] | `queue-N`, or `entry-P-N` of kazoo, also in `entries`; or beside it, in `<path>-claims`, |
@@ -73,10 +76,11 @@
 //! node and contender at the path and below, but none for items named `queue-N`. [`deadlocks`] sends two more for each
 //! session in a circle.
 //!
-//! [`tree()`] sends one request for each node, but none for items of queues, dead letters, and acknowledgements of
-//! members of a balancer: those are in the list of their directory. It sends a second one for an ephemeral node that is
-//! not named like a contender, lease, claim, producer, or member of a barrier or balancer, and for a node that has such
-//! a name and children. It sends one more for the oldest item of each queue.
+//! [`tree()`] sends one request for each node, but none for items of queues, dead letters, acknowledgements of members
+//! of a balancer, and partitions that members of an assigner hold: those are in the list of their directory. It sends a
+//! second one for an ephemeral node that is not named like a contender, lease, claim, producer, or member of a barrier,
+//! balancer or assigner, and for a node that has such a name and children. It sends one more for the oldest item of
+//! each queue.
 //!
 //! Persistent instances of a service ([`ServiceType::Static`]) are found by their data. In each directory with an
 //! instance, it reads every persistent node without children that has enough data to be an instance. In others that
@@ -84,7 +88,8 @@
 //!
 //! If the tree begins at a queue or at a node without children, it sends three more, for the directories that a queue
 //! has beside it; at a semaphore or a double barrier of kazoo it sends one more. It reads the data of ephemeral nodes,
-//! of nodes with such a name, of `max-throughput` and of what may be an instance, and no other data.
+//! of nodes with such a name, of `max-throughput`, of what may be an instance, and of the `members`, `assignments` and
+//! `config` of what may be an assigner, and no other data.
 //!
 //! At most 64 requests are under way at a time. No watch is set.
 
@@ -102,8 +107,9 @@ use std::fmt;
 pub use self::deadlock::{Deadlock, Wait};
 pub use self::line::{Line, Owner, Place};
 pub use self::role::Role;
-pub use self::tree::{BalancerMember, DoubleBarrier, Entry, Group, Instance, Item, Node, NodeStat, Queue, Recipe};
-pub use self::tree::{Semaphore, Service, ThroughputBalancer, Tree, UnreadableInstance};
+pub use self::tree::{AssignerMember, BalancerMember, DoubleBarrier, Entry, Group, Instance, Item};
+pub use self::tree::{KazooSetPartitioner, Node, NodeStat, PartitionAssigner, Queue, Recipe, Semaphore, Service};
+pub use self::tree::{ThroughputBalancer, Tree, UnreadableInstance, UnreadableRecord};
 use crate::client::{Client, Error};
 pub use crate::layout::service_discovery::ServiceType;
 

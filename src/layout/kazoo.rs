@@ -1,6 +1,6 @@
 //! The names of kazoo's znodes that differ from Curator's. The names of its parties are in `group_member`.
 
-use super::parts::before_number;
+use super::parts::{before_number, is_hex_uuid};
 
 /// The base of its `Lock`, `WriteLock` and `Election`.
 pub(crate) const LOCK: &str = "__lock__";
@@ -25,6 +25,11 @@ pub(super) fn is_entry(name: &str) -> bool {
     priority.is_some_and(|digits| digits.len() == PRIORITY_BYTES && digits.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
+/// Returns whether this is the name of a member of a `ShallowParty`: a UUID without hyphens, a hyphen, and the id.
+pub(crate) fn is_shallow_member(name: &str) -> bool {
+    name.split_once('-').is_some_and(|(uuid, _)| is_hex_uuid(uuid))
+}
+
 /// Returns the path of the semaphore whose line this directory may be.
 pub(crate) fn semaphore_of(directory: &str) -> Option<&str> {
     directory.strip_suffix(SEMAPHORE_LINE).filter(|path| !path.is_empty() && !path.ends_with('/'))
@@ -33,6 +38,15 @@ pub(crate) fn semaphore_of(directory: &str) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_member_of_a_shallow_party_is_known_by_its_name() {
+        let uuid = "8d2b5a0e6a864c3c8a273f1f5f4c9a01";
+        assert!(is_shallow_member(&format!("{uuid}-host-1")) && is_shallow_member(&format!("{uuid}-")));
+        for other in [uuid, "host-1", "8d2b5a0e-6a86-4c3c-8a27-3f1f5f4c9a01", "", &format!("{uuid}__party__")] {
+            assert!(!is_shallow_member(other), "{other}");
+        }
+    }
 
     #[test]
     fn the_semaphore_of_a_directory_beside_it() {

@@ -266,6 +266,41 @@ metrics! {
         &["path"],
         "How often a leader has written changed shares.",
     );
+    PARTITIONS_HELD = gauge(
+        "zookeeper_recipes_partitions_held",
+        &["path"],
+        Aggregate::Sum,
+        "Partitions that the members in this process hold.",
+    );
+    PARTITIONS_UNOWNED = gauge(
+        "zookeeper_recipes_partitions_unowned",
+        &["path"],
+        Aggregate::Max,
+        "Partitions that no member holds; reported by the leader.",
+    );
+    PARTITIONS_MOVING = gauge(
+        "zookeeper_recipes_partitions_moving",
+        &["path"],
+        Aggregate::Max,
+        "Partitions that a member holds and another is to get; reported by the leader.",
+    );
+    PARTITION_MEMBERS = gauge(
+        "zookeeper_recipes_partition_members",
+        &["path"],
+        Aggregate::Max,
+        "How many members are present; reported by the leader.",
+    );
+    PARTITIONS_MOVED = counter(
+        "zookeeper_recipes_partitions_moved_total",
+        &["path"],
+        "How often a leader has assigned a partition to a member.",
+    );
+    PARTITION_UNOWNED = seconds(
+        "zookeeper_recipes_partition_unowned_seconds",
+        &["path"],
+        WAIT,
+        "How long a partition was held by no member, until it was held again, as its leader saw it.",
+    );
     CACHE_NODES = gauge(
         "zookeeper_recipes_cache_nodes",
         &["path"],

@@ -9,6 +9,8 @@ pub mod barrier;
 pub mod cache;
 #[cfg(feature = "double-barrier")]
 pub mod double_barrier;
+#[cfg(any(feature = "throughput-balancer", feature = "partition-assigner"))]
+pub(crate) mod elected;
 pub(crate) mod error;
 #[cfg(feature = "group-member")]
 pub mod group_member;
@@ -24,6 +26,8 @@ pub mod lock;
 pub mod multi_lock;
 #[cfg(feature = "mutex")]
 pub mod mutex;
+#[cfg(feature = "partition-assigner")]
+pub mod partition_assigner;
 #[cfg(feature = "persistent-node")]
 pub mod persistent_node;
 #[cfg(feature = "queue")]

@@ -4,6 +4,8 @@ pub(crate) mod backoff;
 pub(crate) mod boxed;
 pub(crate) mod clock;
 pub(crate) mod mutex;
+#[cfg(any(feature = "partition-assigner", feature = "inspect"))]
+pub(crate) mod natural;
 pub(crate) mod panic;
 pub(crate) mod path;
 pub(crate) mod random;
@@ -13,4 +15,5 @@ pub(crate) mod task_set;
 #[cfg(feature = "serde")]
 pub(crate) mod text;
 pub(crate) mod wait;
+pub(crate) mod work;
 pub(crate) mod znode;

@@ -18,6 +18,7 @@
     feature = "atomic-long",
     feature = "queue",
     feature = "throughput-balancer",
+    feature = "partition-assigner",
     feature = "inspect",
     feature = "testing"
 ))]
@@ -38,6 +39,7 @@ mod leader_selector;
 mod limiter;
 mod multi_lock;
 mod mutex;
+mod partition_assigner;
 mod persistent_node;
 mod queue;
 mod read_write_lock;
@@ -49,7 +51,7 @@ mod throughput_balancer;
 use std::collections::BTreeSet;
 
 /// The functions that the files cover.
-const COVERED: [&[&str]; 26] = [
+const COVERED: [&[&str]; 27] = [
     atomic_long::COVERED,
     barrier::COVERED,
     cache::COVERED,
@@ -75,6 +77,7 @@ const COVERED: [&[&str]; 26] = [
     semaphore::COVERED,
     service_discovery::COVERED,
     shared_value::COVERED,
+    partition_assigner::COVERED,
     throughput_balancer::COVERED,
 ];
 

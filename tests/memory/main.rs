@@ -41,6 +41,7 @@ mod group_member;
     feature = "leader-selector",
     feature = "persistent-node",
     feature = "throughput-balancer",
+    feature = "partition-assigner",
     feature = "json",
     feature = "serde"
 ))]
@@ -66,7 +67,8 @@ mod inspect_recorded;
     feature = "double-barrier",
     feature = "group-member",
     feature = "queue",
-    feature = "throughput-balancer"
+    feature = "throughput-balancer",
+    feature = "partition-assigner"
 ))]
 mod inspect_tree;
 #[cfg(feature = "leader-latch")]
@@ -99,13 +101,16 @@ mod malformed;
     feature = "semaphore",
     feature = "queue",
     feature = "cache",
-    feature = "throughput-balancer"
+    feature = "throughput-balancer",
+    feature = "partition-assigner"
 ))]
 mod metrics;
 #[cfg(all(feature = "multi-lock", feature = "read-write-lock"))]
 mod multi_lock;
 #[cfg(feature = "mutex")]
 mod mutex;
+#[cfg(feature = "partition-assigner")]
+mod partition_assigner;
 #[cfg(feature = "persistent-node")]
 mod persistent_node;
 #[cfg(feature = "queue")]

@@ -12,6 +12,7 @@ use zookeeper_recipes::cache::Cache;
 use zookeeper_recipes::leader_latch::LeaderLatch;
 use zookeeper_recipes::leader_selector::{LeaderSelector, Leadership};
 use zookeeper_recipes::mutex::InterProcessMutex;
+use zookeeper_recipes::partition_assigner::PartitionAssigner;
 use zookeeper_recipes::queue::{DistributedQueue, Utf8};
 use zookeeper_recipes::read_write_lock::InterProcessReadWriteLock;
 use zookeeper_recipes::semaphore::InterProcessSemaphore;

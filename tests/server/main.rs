@@ -36,6 +36,8 @@ mod metrics;
 mod multi_lock;
 #[cfg(feature = "mutex")]
 mod mutex;
+#[cfg(feature = "partition-assigner")]
+mod partition_assigner;
 #[cfg(feature = "persistent-node")]
 mod persistent_node;
 #[cfg(feature = "queue")]

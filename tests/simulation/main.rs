@@ -24,6 +24,7 @@ mod line;
 mod lock;
 mod multi_lock;
 mod mutex;
+mod partition_assigner;
 mod persistent_node;
 mod queue;
 mod read_write_lock;

@@ -2,11 +2,13 @@
 //!
 //! `walk.rs` reads the nodes, `persistent.rs` the persistent ones that may be instances of services, and `items.rs` the
 //! oldest item of each queue. The rest has no I/O: `reading.rs` decides by a node's name how much of it is read,
-//! `found.rs` has what was read, `recognize.rs`, `queues.rs` and `services.rs` assign each node to its recipe,
-//! `value.rs` has the result, and `text.rs` shows it.
+//! `found.rs` has what was read, `recognize.rs`, `lines.rs`, `partitions.rs`, `queues.rs` and `services.rs` assign each
+//! node to its recipe, `value.rs` has the result, and `text.rs` shows it.
 
 mod found;
 mod items;
+mod lines;
+mod partitions;
 mod persistent;
 mod queues;
 mod reading;
@@ -16,8 +18,9 @@ mod text;
 mod value;
 mod walk;
 
-pub use self::value::{BalancerMember, DoubleBarrier, Entry, Group, Instance, Item, Node, NodeStat, Queue, Recipe};
-pub use self::value::{Semaphore, Service, ThroughputBalancer, Tree, UnreadableInstance};
+pub use self::value::{AssignerMember, BalancerMember, DoubleBarrier, Entry, Group, Instance, Item};
+pub use self::value::{KazooSetPartitioner, Node, NodeStat, PartitionAssigner, Queue, Recipe, Semaphore, Service};
+pub use self::value::{ThroughputBalancer, Tree, UnreadableInstance, UnreadableRecord};
 use crate::client::{Client, Error};
 
 /// Reads everything at `root` and below.

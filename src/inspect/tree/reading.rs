@@ -3,7 +3,18 @@
 use super::super::role::Role;
 use crate::layout::parts::is_uuid;
 use crate::layout::throughput_balancer::MAXIMUM;
-use crate::layout::{queue, semaphore, throughput_balancer};
+use crate::layout::{partition_assigner, queue, semaphore, throughput_balancer};
+
+/// What a directory may be, according to those beside it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Among {
+    /// It has claims on items.
+    Claims,
+    /// It has the records of members of an assigner, whose names may be anything.
+    Records,
+    /// It has the partitions that members of an assigner hold.
+    Owned,
+}
 
 /// What is read of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,10 +28,14 @@ pub(super) enum Reading {
 }
 
 impl Reading {
-    /// Returns what is read of a child with this name. `among_claims` says whether it may be a claim on an item.
-    pub(super) fn of(name: &str, among_claims: bool) -> Reading {
-        if queue::is_item_of_any_kind(name) {
-            if among_claims { Reading::Data } else { Reading::Nothing }
+    /// Returns what is read of a child with this name in such a directory.
+    pub(super) fn of(name: &str, among: Option<Among>) -> Reading {
+        if among == Some(Among::Records) {
+            Reading::Data
+        } else if among == Some(Among::Owned) && partition_assigner::read_owned(name).is_some() {
+            Reading::Nothing
+        } else if queue::is_item_of_any_kind(name) {
+            if among == Some(Among::Claims) { Reading::Data } else { Reading::Nothing }
         } else if queue::is_letter(name) || throughput_balancer::is_ack(name) {
             Reading::Nothing
         } else if Role::of(name).is_some()
@@ -70,8 +85,13 @@ mod tests {
             (String::new(), Reading::Children),
         ];
         for (name, reading) in names {
-            assert_eq!(Reading::of(&name, false), reading, "{name}");
+            assert_eq!(Reading::of(&name, None), reading, "{name}");
         }
-        assert_eq!(Reading::of("queue-0000000001", true), Reading::Data);
+        assert_eq!(Reading::of("queue-0000000001", Some(Among::Claims)), Reading::Data);
+        assert_eq!(Reading::of("queue-0000000001", Some(Among::Records)), Reading::Data);
+        let owned = "7~0123456789abcdef.1";
+        let of_owned = [Some(Among::Owned), None, Some(Among::Records)].map(|among| Reading::of(owned, among));
+        assert_eq!(of_owned, [Reading::Nothing, Reading::Children, Reading::Data]);
+        assert_eq!(Reading::of("7", Some(Among::Owned)), Reading::Children);
     }
 }

@@ -2,9 +2,11 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::super::line::{Child, Line, is_session};
+use super::super::line::is_session;
 use super::super::role::Role;
 use super::found::{Content, Found, Place, is_at_or_below};
+use super::lines::{line, line_or_empty};
+use super::partitions::{assigner, kazoo_partitioner};
 use super::queues::queues;
 use super::services::service;
 use super::value::{
@@ -14,9 +16,17 @@ use crate::layout::double_barrier::READY;
 use crate::layout::kazoo::{self, SEMAPHORE_LINE};
 use crate::layout::parts::{is_hex_uuid, is_uuid};
 use crate::layout::throughput_balancer::{ACKS, CONFIG, EPOCH, LEADER, MAXIMUM, MEMBERS};
-use crate::layout::{semaphore, throughput_balancer};
+use crate::layout::{partition_assigner, semaphore, throughput_balancer};
 use crate::util::path::join;
 use crate::util::znode::Stat;
+
+/// The directories of an assigner.
+const DIRECTORIES_OF_ASSIGNER: [&str; 4] = [
+    partition_assigner::LEADER,
+    partition_assigner::MEMBERS,
+    partition_assigner::ASSIGNMENTS,
+    partition_assigner::OWNED,
+];
 
 /// The length of the data of an atomic number.
 const ATOMIC_NUMBER_BYTES: i32 = 8;
@@ -34,6 +44,14 @@ pub(super) fn nodes(root: &str, contents: HashMap<String, Content>) -> Vec<Node>
         if let Some(balancer) = balancer(&mut found, &path) {
             used.extend([CONFIG, LEADER, MEMBERS, ACKS].map(|name| join(&path, name)));
             recipes.entry(Place(path.clone())).or_default().push(Recipe::ThroughputBalancer(balancer));
+        }
+        if let Some(assigner) = assigner(&mut found, &path) {
+            used.extend(DIRECTORIES_OF_ASSIGNER.map(|name| join(&path, name)));
+            recipes.entry(Place(path.clone())).or_default().push(Recipe::PartitionAssigner(assigner));
+        }
+        if let Some(partitioner) = kazoo_partitioner(&mut found, &path) {
+            used.extend(partition_assigner::KAZOO.map(|name| join(&path, name)));
+            recipes.entry(Place(path.clone())).or_default().push(Recipe::KazooSetPartitioner(partitioner));
         }
         if let Some(semaphore) = semaphore(&mut found, &path) {
             used.extend([semaphore::LINE, semaphore::LEASES].map(|name| join(&path, name)));
@@ -66,9 +84,8 @@ pub(super) fn nodes(root: &str, contents: HashMap<String, Content>) -> Vec<Node>
 
 /// Returns the directories whose children may be directories of a recipe.
 fn parents(found: &Found) -> Vec<String> {
-    let is_parent = |path: &String| {
-        found.children(path).any(|name| [semaphore::LINE, semaphore::LEASES, MEMBERS, CONFIG].contains(&name))
-    };
+    let names = [semaphore::LINE, semaphore::LEASES, MEMBERS, CONFIG, partition_assigner::MEMBERS];
+    let is_parent = |path: &String| found.children(path).any(|name| names.contains(&name));
     found.directories().into_iter().filter(is_parent).collect()
 }
 
@@ -82,31 +99,6 @@ fn single_directory_recipes(found: &mut Found, path: &str) -> Vec<(String, Recip
         recipes.push(group(found, path).map(Recipe::Group));
     }
     recipes.into_iter().flatten().map(|recipe| (path.to_owned(), recipe)).collect()
-}
-
-/// Takes the contenders in a directory. `None` if there are none.
-fn line(found: &mut Found, path: &str) -> Option<Line> {
-    let names = found.leaves(path, |name, content| Role::of_node(name, content.is_ephemeral()).is_some());
-    if names.is_empty() {
-        return None;
-    }
-    let others = found.children(path).filter(|name| names.binary_search_by(|one| one.as_str().cmp(name)).is_err());
-    let others = others.map(str::to_owned).collect();
-    let stat = found.stat(path).unwrap_or_default();
-    let children = names.into_iter().map(|name| {
-        let node = match found.take(&join(path, &name)) {
-            Some(Content::Read { stat, data }) => Some((data, stat)),
-            _ => None,
-        };
-        Child { name, node }
-    });
-    Some(Line::new(path, &stat, children.collect(), others))
-}
-
-/// Takes the contenders in a directory, which may have none, or may not exist.
-fn line_or_empty(found: &mut Found, path: &str) -> Line {
-    let stat = found.stat(path).unwrap_or_default();
-    line(found, path).unwrap_or_else(|| Line::new(path, &stat, Vec::new(), Vec::new()))
 }
 
 fn semaphore(found: &mut Found, path: &str) -> Option<Semaphore> {

@@ -2,9 +2,10 @@
 
 use std::fmt;
 
-use super::value::{BalancerMember, DoubleBarrier, Entry, Group, Instance, Node, NodeStat, Queue, Recipe, Semaphore};
-use super::value::{Service, ThroughputBalancer, Tree, UnreadableInstance};
-use crate::util::path::quoted;
+use super::value::{AssignerMember, BalancerMember, DoubleBarrier, Entry, Group, Instance, KazooSetPartitioner, Node};
+use super::value::{NodeStat, PartitionAssigner, Queue, Recipe, Semaphore, Service, ThroughputBalancer, Tree};
+use super::value::{UnreadableInstance, UnreadableRecord};
+use crate::util::path::{quoted, split};
 
 /// How far each level is indented.
 const INDENT: usize = 2;
@@ -66,6 +67,8 @@ impl fmt::Display for Recipe {
             Recipe::DoubleBarrier(barrier) => write!(f, "{barrier}"),
             Recipe::Queue(queue) => write!(f, "{queue}"),
             Recipe::ThroughputBalancer(balancer) => write!(f, "{balancer}"),
+            Recipe::PartitionAssigner(assigner) => write!(f, "{assigner}"),
+            Recipe::KazooSetPartitioner(partitioner) => write!(f, "{partitioner}"),
             Recipe::Service(service) => write!(f, "{service}"),
             Recipe::Group(group) => write!(f, "{group}"),
         }
@@ -125,6 +128,48 @@ impl fmt::Display for BalancerMember {
             _ => f.write_str("no record")?,
         }
         write!(f, ", {}", WithoutData(&self.entry))
+    }
+}
+
+impl fmt::Display for PartitionAssigner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let present = self.members.iter().filter(|member| member.is_present()).count();
+        let (away, partitions) = (self.members.len() - present, self.partitions);
+        write!(f, "partition assigner, {present} present, {away} away, {partitions} partitions, {} held", self.owned)?;
+        each(f, "member ", &self.members)?;
+        each(f, "unreadable ", &self.unreadable)?;
+        each(f, "", &self.leader.places)
+    }
+}
+
+impl fmt::Display for AssignerMember {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (assigned, held, handing_over) = (self.assigned.len(), self.held.len(), self.handing_over().count());
+        write!(f, "{} ", quoted(&self.id))?;
+        match (self.is_present(), self.is_returning) {
+            (false, _) => write!(f, "away, {assigned} reserved")?,
+            (true, true) => write!(f, "returning, {assigned} reserved")?,
+            (true, false) => write!(f, "present, {assigned} assigned, {held} held, {handing_over} handing over")?,
+        }
+        if self.is_drained {
+            f.write_str(", drained")?;
+        }
+        self.nodes.iter().try_for_each(|node| write!(f, ", {}", WithoutData(node)))
+    }
+}
+
+impl fmt::Display for UnreadableRecord {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (directory, name) = split(&self.path);
+        write!(f, "{}/{name}: {}", split(directory).1, self.reason)
+    }
+}
+
+impl fmt::Display for KazooSetPartitioner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (members, partitions) = (self.members.len(), self.partitions);
+        write!(f, "kazoo set partitioner, {members} members, {partitions} partitions, {} held", self.held)?;
+        each(f, "member ", &self.members)
     }
 }
 

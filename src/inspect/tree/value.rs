@@ -1,5 +1,6 @@
 //! What [`tree`](crate::inspect::tree()) finds, as values.
 
+use std::collections::HashSet;
 use std::time::SystemTime;
 
 use super::super::line::{Line, Owner, is_session, time_of};
@@ -75,6 +76,10 @@ pub enum Recipe {
     Queue(Queue),
     /// A throughput balancer.
     ThroughputBalancer(ThroughputBalancer),
+    /// A partition assigner.
+    PartitionAssigner(PartitionAssigner),
+    /// Kazoo's `SetPartitioner`. Its locks are lines below it.
+    KazooSetPartitioner(KazooSetPartitioner),
     /// A service.
     Service(Service),
     /// A group.
@@ -172,6 +177,69 @@ pub struct BalancerMember {
     pub throughput: Option<u64>,
     /// Its node. The data is the whole record, in JSON.
     pub entry: Entry,
+}
+
+/// A partition assigner.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct PartitionAssigner {
+    /// The election of the leader, which assigns the partitions.
+    pub leader: Line,
+    /// The members that are present or have an assignment, sorted by id; numbers in ids count by their value.
+    pub members: Vec<AssignerMember>,
+    /// The number of partitions that a member holds, has been assigned, or is pinned to.
+    pub partitions: usize,
+    /// The number of nodes for partitions that are held. A node is left over if its partition is not held.
+    pub owned: usize,
+    /// The nodes that cannot be read, or do not contain what they should.
+    pub unreadable: Vec<UnreadableRecord>,
+}
+
+/// A member of a partition assigner.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct AssignerMember {
+    /// Its id.
+    pub id: String,
+    /// Its nodes while it is present, oldest first: two if its former session is not over yet.
+    pub nodes: Vec<Entry>,
+    /// The node with its assignment, if it has one. The data is the whole record, in JSON.
+    pub assignment: Option<Entry>,
+    /// Whether it is present, and its assignment is from before it went away.
+    pub is_returning: bool,
+    /// Whether operators have drained it.
+    pub is_drained: bool,
+    /// The partitions that it should hold; while it is away or returning, those that are reserved for it.
+    pub assigned: Vec<String>,
+    /// The partitions that it says it holds.
+    pub held: Vec<String>,
+}
+
+/// A node of a partition assigner that cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct UnreadableRecord {
+    /// The path of the node.
+    pub path: String,
+    /// Why it cannot be read.
+    pub reason: String,
+}
+
+/// Kazoo's `SetPartitioner`. Each of its partitions that was ever held is a line in `locks` below it, and is a node of
+/// the tree.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct KazooSetPartitioner {
+    /// Its members in `party`, oldest first. The id of each is in the name of its node, after the first hyphen.
+    pub members: Vec<Entry>,
+    /// The number of partitions that were ever held.
+    pub partitions: usize,
+    /// The number of partitions with a lock: a member holds them or waits for them.
+    pub held: usize,
 }
 
 /// A service with its instances: those of a `ServiceDiscovery` of this library, of Curator, or of another program that
@@ -283,6 +351,19 @@ impl Semaphore {
     /// Returns the leases without a session. Each takes a permit until it is deleted by hand.
     pub fn orphans(&self) -> impl Iterator<Item = &Entry> {
         self.leases.iter().filter(|lease| lease.is_orphan())
+    }
+}
+
+impl AssignerMember {
+    /// Returns whether it is present: a session owns a node of it.
+    pub fn is_present(&self) -> bool {
+        !self.nodes.is_empty()
+    }
+
+    /// Returns the partitions that it holds and has to hand over.
+    pub fn handing_over(&self) -> impl Iterator<Item = &str> {
+        let assigned: HashSet<&String> = self.assigned.iter().collect();
+        self.held.iter().filter(move |name| !assigned.contains(name)).map(String::as_str)
     }
 }
 

@@ -8,9 +8,10 @@ use super::super::line::is_session;
 use super::super::read::{AT_ONCE, ATTEMPTS};
 use super::super::role::Role;
 use super::found::Content;
-use super::reading::Reading;
+use super::reading::{Among, Reading};
 use crate::client::{Client, Error, ErrorKind};
 use crate::layout::kazoo::{ENTRIES, SEMAPHORE_LINE, TAKEN};
+use crate::layout::partition_assigner::{ASSIGNMENTS, CONFIG, MEMBERS, OWNED};
 use crate::layout::parts::is_hex_uuid;
 use crate::layout::queue::{self, CLAIMS, DEAD, PRODUCERS};
 use crate::util::path::{join, split};
@@ -30,8 +31,8 @@ struct Walk<'a> {
     root: &'a str,
     found: HashMap<String, Content>,
     denied: BTreeSet<String>,
-    /// The directories whose children may be claims.
-    claims: HashSet<String>,
+    /// What the children of a directory may be, where their names do not say it.
+    among: HashMap<String, Among>,
     /// The directories beside the root that belong to a queue, or to kazoo's semaphore, at the root.
     beside: HashSet<String>,
     /// How often a directory was read again, because a writer had disappeared from it.
@@ -78,7 +79,7 @@ impl<'a> Walk<'a> {
             root,
             found: HashMap::new(),
             denied: BTreeSet::new(),
-            claims: HashSet::new(),
+            among: HashMap::new(),
             beside: HashSet::new(),
             repeats: HashMap::new(),
             next: BTreeMap::from([(root.to_owned(), Reading::Children)]),
@@ -94,13 +95,19 @@ impl<'a> Walk<'a> {
         if self.repeats.contains_key(&path) {
             self.forget_below(&path, &siblings);
         }
+        let is_assigner = [MEMBERS, ASSIGNMENTS].iter().all(|name| siblings.contains(name));
         for name in &names {
             let child = join(&path, name);
             let is_beside_queue = name.strip_suffix(CLAIMS).is_some_and(|queue| siblings.contains(queue));
-            if is_beside_queue || (name == TAKEN && siblings.contains(ENTRIES)) {
-                self.claims.insert(child.clone());
-            }
-            match Reading::of(name, self.claims.contains(&path)) {
+            let among = match name.as_str() {
+                TAKEN if siblings.contains(ENTRIES) => Some(Among::Claims),
+                MEMBERS | ASSIGNMENTS if is_assigner => Some(Among::Records),
+                OWNED if is_assigner => Some(Among::Owned),
+                _ => is_beside_queue.then_some(Among::Claims),
+            };
+            self.among.extend(among.map(|among| (child.clone(), among)));
+            match Reading::of(name, self.among.get(&path).copied()) {
+                Reading::Children if is_assigner && name == CONFIG => drop(self.next.insert(child, Reading::Data)),
                 Reading::Nothing => drop(self.found.insert(child, Content::Unread)),
                 // Beside the root, only the nodes of the queue or semaphore itself are wanted.
                 Reading::Children if self.beside.contains(&path) => {}
@@ -119,7 +126,7 @@ impl<'a> Walk<'a> {
         let mut suffixes = Vec::new();
         if names.is_empty() || names.iter().any(|name| queue::is_item_of_any_kind(name)) {
             suffixes.extend([CLAIMS, PRODUCERS, DEAD]);
-            self.claims.insert(format!("{}{CLAIMS}", self.root));
+            self.among.insert(format!("{}{CLAIMS}", self.root), Among::Claims);
         }
         if names.iter().any(|name| is_hex_uuid(name)) {
             suffixes.push(SEMAPHORE_LINE);

@@ -1,15 +1,11 @@
 //! The listeners of a selector, which lead when they are elected.
 
-use std::error::Error;
-
 use crate::contender::leadership::Leadership;
 use crate::util::boxed::boxed_listener;
-
-/// The error of a listener.
-pub type BoxError = Box<dyn Error + Send + Sync>;
+pub use crate::util::work::{BoxError, WorkResult};
 
 /// Leads when it is elected. A closure `Fn(Leadership) -> Future` is a listener too; its future may return any
-/// [`TermResult`].
+/// [`WorkResult`].
 ///
 /// ```no_run
 /// use zookeeper_recipes::leader_selector::{
@@ -41,32 +37,14 @@ pub trait LeaderSelectorListener: Send + Sync + 'static {
     fn take_leadership(&self, leadership: Leadership) -> impl Future<Output = Result<(), BoxError>> + Send;
 }
 
-/// The result of a closure that leads: `()`, or a `Result<(), E>` whose error converts into a [`BoxError`].
-pub trait TermResult {
-    /// Converts the result into the one that the selector reports.
-    fn into_term_result(self) -> Result<(), BoxError>;
-}
-
-impl TermResult for () {
-    fn into_term_result(self) -> Result<(), BoxError> {
-        Ok(())
-    }
-}
-
-impl<E: Into<BoxError>> TermResult for Result<(), E> {
-    fn into_term_result(self) -> Result<(), BoxError> {
-        self.map_err(Into::into)
-    }
-}
-
 impl<F, Fut> LeaderSelectorListener for F
 where
     F: Fn(Leadership) -> Fut + Send + Sync + 'static,
     Fut: Future + Send,
-    Fut::Output: TermResult,
+    Fut::Output: WorkResult,
 {
     async fn take_leadership(&self, leadership: Leadership) -> Result<(), BoxError> {
-        self(leadership).await.into_term_result()
+        self(leadership).await.into_work_result()
     }
 }
 

@@ -84,7 +84,7 @@ use std::sync::Arc;
 
 pub use self::builder::LeaderSelectorBuilder;
 pub use self::error::Error;
-pub use self::listener::{BoxError, BoxLeaderSelectorListener, LeaderSelectorListener, TermResult};
+pub use self::listener::{BoxError, BoxLeaderSelectorListener, LeaderSelectorListener, WorkResult};
 pub use self::outcome::{Outcome, Outcomes, TermEnd};
 pub use self::requeue::RequeuePolicy;
 use self::shared::Shared;

@@ -18,9 +18,10 @@ use crate::client::task::Task;
 use crate::client::{self, Client};
 use crate::engine;
 use crate::layout::throughput_balancer::Paths;
-use crate::leader_latch::{LatchStatus, LeaderLatch};
+use crate::leader_latch::LeaderLatch;
 use crate::limiter::ShareLimiter;
 use crate::metrics::{Label, table};
+use crate::recipes::elected;
 
 /// The longest id. Each leader reads the records of all members.
 const MOST_ID_BYTES: usize = 256;
@@ -244,7 +245,7 @@ impl ThroughputBalancerBuilder {
     async fn join_election(&self, paths: &Paths, id: &str) -> Result<Arc<LeaderLatch>, Error> {
         let latch = LeaderLatch::builder(&self.client, paths.latch.as_str()).id(id).start();
         let latch = latch.map_err(|error| of_latch(&self.base, error))?;
-        wait_until_entered(&self.base, &latch).await?;
+        elected::entered(&latch).await.map_err(|error| of_latch(&self.base, error))?;
         Ok(Arc::new(latch))
     }
 
@@ -277,22 +278,14 @@ impl ThroughputBalancerBuilder {
                 options: Arc::new(self.options),
                 events: events.clone(),
             };
-            core.runtime.spawn(leader.run());
+            core.runtime.spawn(elected::run(leader, Arc::clone(latch)));
         }
         let leaving = latch.clone();
         let task = Task::spawn(&core.runtime, async move {
             member.run().await;
             // After the member's own nodes are deleted, so that the next leader does not find them.
-            if let Some(latch) = leaving
-                && let Err(error) = latch.close().await
-            {
-                tracing::warn!(
-                    event = "election_not_left",
-                    path = latch.path(),
-                    %error,
-                    kind = ?error.kind(),
-                    "the node in the election remains until the session ends"
-                );
+            if let Some(latch) = leaving {
+                elected::close(&latch).await;
             }
         });
         ThroughputBalancer { client: self.client, registrar, latch, channel, events, registration, stop, task }
@@ -310,24 +303,6 @@ impl Registrar {
                 made => return made.map_err(|error| client::Error::from_engine("join", &self.paths.base, error)),
             }
         }
-    }
-}
-
-/// Waits until the latch has a node.
-async fn wait_until_entered(base: &str, latch: &LeaderLatch) -> Result<(), Error> {
-    let mut states = latch.state();
-    let mut state = states.get();
-    loop {
-        if let Some(error) = state.error() {
-            return Err(of_latch(base, error.clone()));
-        }
-        if state.status() == LatchStatus::Closed {
-            return Err(Error::closed(base));
-        }
-        if latch.our_path().is_some() {
-            return Ok(());
-        }
-        state = states.changed().await.map_err(|_| Error::closed(base))?;
     }
 }
 

@@ -104,6 +104,8 @@ async fn all_of_it_is_told_and_described() {
     set_max_throughput(one, "/balancer", 10).await.expect("set");
     let member = ThroughputBalancer::builder(one, "/balancer").join().await.expect("it joins");
     within("it has its share", SOON * 30, server.until(|| member.throughput() == 10)).await;
+    let assigner = PartitionAssigner::builder(one, "/partitions").partitions(0..2).join().await.expect("it joins");
+    within("it holds them", SOON * 30, server.until(|| assigner.assigned().len() == 2)).await;
     tokio::time::sleep(T).await;
     one.add_listener(|_| async { panic!("as this test wants") });
     drop(member);

@@ -10,6 +10,8 @@ const READ_WRITE: &str = include_str!("kazoo_read_write_lock.py");
 const EDIT: &str = include_str!("kazoo_edit.py");
 #[cfg(feature = "group-member")]
 const PARTY: &str = include_str!("kazoo_party.py");
+#[cfg(feature = "partition-assigner")]
+const PARTITIONER: &str = include_str!("kazoo_partitioner.py");
 
 /// A Python process with kazoo; killed on drop.
 #[derive(Debug)]
@@ -44,6 +46,16 @@ impl Kazoo {
         let mut command = tokio::process::Command::new(python());
         command.args(["-c", PARTY, connect_string, path, kind, other]);
         Kazoo(command.kill_on_drop(true).spawn().expect("python starts"))
+    }
+
+    /// Starts it: has all of a set by a `SetPartitioner`, until its input ends.
+    #[cfg(feature = "partition-assigner")]
+    pub(crate) fn partitioner(connect_string: &str, path: &str) -> (Kazoo, tokio::process::ChildStdin) {
+        let mut command = tokio::process::Command::new(python());
+        command.args(["-c", PARTITIONER, connect_string, path]).stdin(std::process::Stdio::piped());
+        let mut child = command.kill_on_drop(true).spawn().expect("python starts");
+        let input = child.stdin.take().expect("piped");
+        (Kazoo(child), input)
     }
 
     /// Waits until it has had all its turns, or has made all its edits.

@@ -10,6 +10,8 @@ mod curator;
 mod edits;
 mod judge;
 mod kazoo;
+#[cfg(feature = "partition-assigner")]
+mod partitioner;
 #[cfg(feature = "group-member")]
 mod party;
 mod python;

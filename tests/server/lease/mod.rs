@@ -11,7 +11,7 @@ mod faults;
 mod granted;
 mod holders;
 mod judge;
-mod moment;
+pub(crate) mod moment;
 mod process;
 mod round;
 mod sampler;

@@ -7,6 +7,7 @@ mod doctor;
 mod inspect;
 mod node;
 mod owners;
+mod partitions;
 mod queue;
 pub mod servers;
 pub mod services;
@@ -49,6 +50,9 @@ pub enum Command {
     /// Show a throughput balancer, and set its maximum
     #[command(subcommand)]
     Balancer(balancer::Balancer),
+    /// Show which member has which partition, pin partitions, and drain members
+    #[command(subcommand)]
+    Partitions(partitions::Partitions),
     /// Show the services that are registered, or the instances of one of them
     #[command(after_help = "Example: zkr services web --path /services")]
     Services(services::Options),
@@ -61,7 +65,7 @@ pub enum Command {
         #[arg(value_parser = path_or_root)]
         path: String,
     },
-    /// Show everything at a path and below: locks, semaphores, queues, barriers, shares, services, groups
+    /// Show everything at a path and below: locks, semaphores, queues, barriers, shares, partitions, services, groups
     Inspect(tree::TreeOptions),
     /// Find what is wrong with locks, elections, semaphores, queues and the servers; status 1 if anything is
     ///
@@ -139,6 +143,7 @@ impl Command {
         match self {
             Command::Node(node::Node::Watch(_)) | Command::Balancer(balancer::Balancer::Watch { .. }) => true,
             Command::Inspect(options) => options.watch.is_some(),
+            Command::Partitions(partitions) => partitions.is_endless(),
             Command::Services(options) => options.is_endless(),
             _ => false,
         }
@@ -150,6 +155,7 @@ impl Command {
             Command::Node(node) => node.only_looks(),
             Command::Queue(queue) => queue.only_looks(),
             Command::Balancer(balancer) => balancer.only_looks(),
+            Command::Partitions(partitions) => partitions.only_looks(),
             Command::Revoke { .. } | Command::Switch(_) => false,
             Command::Services(_) => true,
             Command::Latch(_) | Command::Deadlocks { .. } | Command::Inspect(_) | Command::Doctor(_) => true,
@@ -165,6 +171,7 @@ impl Command {
             Command::Revoke { node } => inspect::revoke(client, output, &node).await,
             Command::Queue(queue) => queue.run(client, output).await,
             Command::Balancer(balancer) => balancer.run(client, output).await,
+            Command::Partitions(partitions) => partitions.run(client, output).await,
             Command::Services(options) => services::show(client, output, options).await,
             Command::Switch(switch) => switch.run(client, output).await,
             Command::Deadlocks { path } => inspect::deadlocks(client, output, &path).await,

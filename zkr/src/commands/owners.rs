@@ -1,6 +1,8 @@
 //! Who owns the nodes in what was found.
 
-use zookeeper_recipes::inspect::{DoubleBarrier, Entry, Line, Owner, Place, Queue, Recipe, Semaphore, Service, Tree};
+use zookeeper_recipes::inspect::{
+    DoubleBarrier, Entry, KazooSetPartitioner, Line, Owner, Place, Queue, Recipe, Semaphore, Service, Tree,
+};
 
 /// Returns the owners of all nodes of a line, as far as they could be read.
 pub fn of_line(line: &Line) -> impl Iterator<Item = &Owner> {
@@ -21,6 +23,10 @@ fn of_recipe(recipe: &Recipe) -> Vec<&Owner> {
         Recipe::ThroughputBalancer(balancer) => {
             (Some(&balancer.leader), balancer.members.iter().map(|member| &member.entry).collect())
         }
+        Recipe::PartitionAssigner(assigner) => {
+            (Some(&assigner.leader), assigner.members.iter().flat_map(|member| &member.nodes).collect())
+        }
+        Recipe::KazooSetPartitioner(KazooSetPartitioner { members, .. }) => (None, members.iter().collect()),
         Recipe::Service(Service { instances, unreadable, .. }) => {
             let unreadable = unreadable.iter().map(|instance| &instance.entry);
             (None, instances.iter().map(|instance| &instance.entry).chain(unreadable).collect())

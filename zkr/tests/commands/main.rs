@@ -2,6 +2,7 @@
 
 mod faults;
 mod nodes;
+mod partitions;
 mod queue;
 mod serve;
 mod services;

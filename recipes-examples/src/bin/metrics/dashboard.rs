@@ -6,12 +6,13 @@ use zookeeper_recipes::metrics::{Aggregate, METRICS, Metric, MetricKind, MetricU
 /// The prefix of all names.
 const PREFIX: &str = "zookeeper_recipes_";
 /// The rows, and the prefixes of the names in each of them.
-const ROWS: [(&str, &[&str]); 7] = [
+const ROWS: [(&str, &[&str]); 8] = [
     ("Clients and sessions", &["clients", "connection", "sessions", "background", "request", "lease"]),
     ("Locks and permits", &["lock", "takeover"]),
     ("Leaders", &["election", "leader"]),
     ("Queues", &["queue"]),
     ("Balancers", &["balancer"]),
+    ("Partitions", &["partition"]),
     ("Caches", &["cache"]),
     ("Services", &["service"]),
 ];

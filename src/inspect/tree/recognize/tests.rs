@@ -1,8 +1,11 @@
+mod partitions;
+
 use std::collections::BTreeSet;
 
 use proptest::prelude::*;
 
 use super::*;
+use crate::inspect::Line;
 use crate::layout::queue;
 use crate::util::path::split;
 
@@ -50,6 +53,13 @@ fn shown(nodes: &[Node]) -> Vec<String> {
         }
         Recipe::ThroughputBalancer(balancer) => {
             format!("balancer {} {}", balancer.members.len(), balancer.leader.places.len())
+        }
+        Recipe::PartitionAssigner(assigner) => {
+            let (members, partitions) = (assigner.members.len(), assigner.partitions);
+            format!("assigner {members} {partitions} {} {}", assigner.owned, assigner.leader.places.len())
+        }
+        Recipe::KazooSetPartitioner(partitioner) => {
+            format!("partitioner {} {} {}", partitioner.members.len(), partitioner.partitions, partitioner.held)
         }
         Recipe::Service(service) => format!("service {} {}", service.instances.len(), service.unreadable.len()),
         Recipe::Group(group) => format!("group {}", group.members.len()),
@@ -291,6 +301,14 @@ fn reported(nodes: &[Node], found: &HashMap<String, Content>) -> (Vec<String>, u
                     paths.extend(places(&balancer.leader));
                     paths.extend(balancer.members.iter().map(|member| member.entry.path.clone()));
                 }
+                Recipe::PartitionAssigner(assigner) => {
+                    paths.extend(places(&assigner.leader));
+                    for member in &assigner.members {
+                        paths.extend(entries(&member.nodes));
+                        paths.extend(member.assignment.iter().map(|assignment| assignment.path.clone()));
+                    }
+                }
+                Recipe::KazooSetPartitioner(partitioner) => paths.extend(entries(&partitioner.members)),
                 Recipe::Service(service) => {
                     paths.extend(service.instances.iter().map(|instance| instance.entry.path.clone()));
                     paths.extend(service.unreadable.iter().map(|instance| instance.entry.path.clone()));
@@ -308,6 +326,8 @@ fn is_part_of_a_recipe(path: &str, paths: &HashMap<String, Content>, reported: &
     let is_directory =
         [semaphore::LINE, semaphore::LEASES, LEADER, CONFIG, MEMBERS, ACKS, kazoo::ENTRIES, kazoo::TAKEN]
             .contains(&name)
+            || DIRECTORIES_OF_ASSIGNER.contains(&name)
+            || partition_assigner::KAZOO.contains(&name)
             || queue::queue_of(path).is_some()
             || kazoo::semaphore_of(path).is_some();
     let children: Vec<_> = paths.keys().filter(|other| *other != "/" && split(other).0 == path).collect();
@@ -317,6 +337,8 @@ fn is_part_of_a_recipe(path: &str, paths: &HashMap<String, Content>, reported: &
         || is_epoch
         || (name == MAXIMUM && is_in(CONFIG))
         || (throughput_balancer::is_ack(name) && is_in(ACKS))
+        || (name == partition_assigner::CONFIG && children.is_empty())
+        || (partition_assigner::read_owned(name).is_some() && is_in(partition_assigner::OWNED))
 }
 
 /// Returns whether a path in the result has the name of a node that a recipe takes.
@@ -328,6 +350,9 @@ fn is_in_recipe(path: &str) -> bool {
         || queue::is_letter(name)
         || is_uuid(name)
         || throughput_balancer::is_member(name)
+        || kazoo::is_shallow_member(name)
+        || partition_assigner::read_member(name).is_some()
+        || [partition_assigner::ASSIGNMENTS, partition_assigner::OWNED].contains(&split(split(path).0).1)
 }
 
 fn element() -> impl Strategy<Value = String> {
@@ -348,6 +373,15 @@ fn element() -> impl Strategy<Value = String> {
         "epoch",
         "global-config",
         "max-throughput",
+        "members",
+        "assignments",
+        "owned",
+        "config",
+        "party",
+        "m1~0123456789abcdef",
+        "7~0123456789abcdef.1",
+        "8d2b5a0e6a864c3c8a273f1f5f4c9a03-host-1",
+        "8d2b5a0e6a864c3c8a273f1f5f4c9a03__lock__0000000007",
         "ready",
         "m1",
         "_c_x-lock-0000000000",
@@ -370,6 +404,7 @@ fn content() -> impl Strategy<Value = Content> {
     prop_oneof![
         3 => (1..4_i64, 1..9_i64).prop_map(|(session, czxid)| read(session, czxid, "1")),
         3 => (1..9_i64).prop_map(|czxid| read(0, czxid, r#"{"throughput":1,"id":"x"}"#)),
+        2 => (1..9_i64).prop_map(|czxid| read(0, czxid, r#"{"member":"0123456789abcdef","assigned":["7"]}"#)),
         2 => (0..3_i64, 1..9_i64).prop_map(|(session, czxid)| read(session, czxid, r#"{"name":"a","id":"m1"}"#)),
         2 => Just(Content::Unread),
         1 => Just(Content::Denied),

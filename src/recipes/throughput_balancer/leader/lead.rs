@@ -6,7 +6,6 @@ use std::sync::Arc;
 use tokio::time::Instant;
 
 use super::Leader;
-use super::end::End;
 use super::plan;
 use super::term::{Maximum, Term};
 use super::view::Candidate;
@@ -15,6 +14,7 @@ use crate::client::session::Session;
 use crate::engine::Op;
 use crate::layout::throughput_balancer::Decision;
 use crate::metrics::{Label, table};
+use crate::recipes::elected::{End, take_over};
 use crate::throughput_balancer::allocation::{AllocationError, Shortfall};
 use crate::throughput_balancer::events::Event;
 use crate::util::wait::sleep_until_opt;
@@ -22,7 +22,9 @@ use crate::util::wait::sleep_until_opt;
 impl<'a> Term<'a> {
     /// Takes over and leads, until something fails.
     pub(super) async fn run(leader: &'a Leader, session: &Arc<Session>, fence: Op) -> Result<Infallible, End> {
-        let epoch = leader.take_over(session, &fence).await?;
+        let registrar = &leader.registrar;
+        let create = || registrar.directories(session);
+        let epoch = take_over(session, &fence, &registrar.paths.epoch, leader.latch.id(), create).await?;
         leader.events.report(Event::TookOver { epoch: epoch.number });
         let mut term = Term::new(leader, session, fence, epoch);
         // What is read after the answer to the take-over is not older than the take-over.

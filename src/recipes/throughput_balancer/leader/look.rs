@@ -7,10 +7,10 @@ use futures::FutureExt;
 use futures::stream::{StreamExt, TryStreamExt};
 use tokio::time::Instant;
 
-use super::end::End;
 use super::term::{Maximum, Term};
 use crate::engine::{self, Watch};
 use crate::layout::throughput_balancer::{Decision, read_ack};
+use crate::recipes::elected::End;
 use crate::throughput_balancer::maximum;
 use crate::throughput_balancer::members::AT_ONCE;
 use crate::throughput_balancer::record::Record;

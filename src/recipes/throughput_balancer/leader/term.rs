@@ -3,14 +3,13 @@
 use std::sync::Arc;
 
 use super::Leader;
-use super::debounce::Debounce;
-use super::end::End;
 use super::holding::Held;
 use super::view::View;
 use super::watches::Watches;
 use crate::client::session::Session;
-use crate::engine::{self, Multi, Op, OpResult};
+use crate::engine::Op;
 use crate::metrics::{Label, Level, table};
+use crate::recipes::elected::{Debounce, Epoch};
 use crate::throughput_balancer::member::registration::Registrar;
 
 /// The maximum, as last seen.
@@ -20,15 +19,6 @@ pub(super) enum Maximum {
     Good { value: u64, version: i32 },
     Missing,
     Bad(String),
-}
-
-/// A take-over: its number, and the version of the node that it wrote.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Epoch {
-    pub(super) number: i64,
-    pub(super) version: i32,
-    /// When it happened, by the servers' clock in milliseconds.
-    pub(super) began: i64,
 }
 
 /// A leader, and everything that it knows.
@@ -98,32 +88,6 @@ impl<'a> Term<'a> {
             is_divided: false,
             reported: Reported::default(),
             gauges: Gauges::new(&leader.registrar),
-        }
-    }
-}
-
-impl Leader {
-    /// Writes the node that every write of a leader depends on. From then on, servers refuse the writes of earlier
-    /// leaders.
-    pub(super) async fn take_over(&self, session: &Arc<Session>, fence: &Op) -> Result<Epoch, End> {
-        let path = &self.registrar.paths.epoch;
-        let set = Op::SetData { path: path.clone(), data: self.latch.id().as_bytes().to_vec(), version: None };
-        loop {
-            match session.multi(vec![fence.clone(), set.clone()]).await.map_err(End::Failed)? {
-                Multi::Committed(results) => match results.last() {
-                    Some(OpResult::SetData { stat }) => {
-                        return Ok(Epoch { number: stat.mzxid, version: stat.version, began: stat.mtime });
-                    }
-                    _ => return Err(End::Superseded),
-                },
-                Multi::Refused { index: 0, error: engine::Error::NoNode | engine::Error::BadVersion } => {
-                    return Err(End::Fenced);
-                }
-                Multi::Refused { index: 1, error: engine::Error::NoNode } => {
-                    self.registrar.directories(session).await.map_err(End::Failed)?;
-                }
-                Multi::Refused { error, .. } => return Err(End::Failed(error)),
-            }
         }
     }
 }

@@ -3,10 +3,10 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use super::end::End;
 use crate::client::session::Session;
 use crate::engine::{self, Multi, Op, OpResult};
 use crate::layout::throughput_balancer::Paths;
+use crate::recipes::elected::End;
 use crate::throughput_balancer::record::Record;
 
 /// How many records one transaction contains at most.

@@ -178,7 +178,6 @@ impl Row {
     }
 }
 
-/// Returns how long ago that was, by the clocks of two machines: to the minute after an hour, to the hour after a day.
 /// Returns a time as text. `None` for one that an instance has only if it does not say it, or in another unit: before
 /// 1970, or after 9999.
 fn text_of(time: SystemTime) -> Option<String> {
@@ -186,6 +185,7 @@ fn text_of(time: SystemTime) -> Option<String> {
     (Duration::ZERO < since && since < END_OF_TIME).then(|| humantime::format_rfc3339_seconds(time).to_string())
 }
 
+/// Returns how long ago that was, by the clocks of two machines: to the minute after an hour, to the hour after a day.
 fn age(now: SystemTime, then: SystemTime) -> String {
     let seconds = now.duration_since(then).unwrap_or_default().as_secs();
     let unit = match seconds {

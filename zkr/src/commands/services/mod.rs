@@ -111,3 +111,49 @@ fn why_unreadable(node: &Node<ServiceInstance<Value>>) -> String {
 fn of(error: Error) -> Ending {
     failed(error.kind(), error)
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::{sleep, timeout};
+    use zookeeper_recipes::testing::TestingServer;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn only_a_long_outage_and_a_closed_client_end_the_wait_for_a_server() {
+        let server = TestingServer::start();
+        let client = server.client().await.expect("a client");
+        let is_over = async |within| timeout(within, no_server(&client)).await.is_ok();
+        assert!(!is_over(LOOK * 10).await, "it is connected");
+
+        let disconnected = async || {
+            let mut states = client.connection_states();
+            server.refuse(&client);
+            server.disconnect(&client);
+            while client.connection_state().is_connected() {
+                states.next().await;
+            }
+        };
+        disconnected().await;
+        let healed = async {
+            sleep(LOOK / 2).await;
+            server.heal();
+        };
+        let (is_over_after_a_short_one, ()) = tokio::join!(is_over(LOOK * 10), healed);
+        assert!(!is_over_after_a_short_one);
+        assert!(client.connection_state().is_connected());
+
+        disconnected().await;
+        assert!(!is_over(LOOK - Duration::from_millis(1)).await);
+        assert!(is_over(LOOK + Duration::from_millis(1)).await);
+        server.heal();
+        server.until(|| client.connection_state().is_connected()).await;
+
+        let closed = async {
+            sleep(LOOK * 2).await;
+            client.close().await.expect("it is closed");
+        };
+        let (is_over_after_a_close, _) = tokio::join!(is_over(LOOK * 10), closed);
+        assert!(is_over_after_a_close);
+    }
+}

@@ -290,6 +290,29 @@ mod tests {
         }
     }
 
+    /// A new node begins at the version that the former one had, so the write is carried out.
+    #[tokio::test(start_paused = true)]
+    async fn a_node_that_its_owner_has_registered_again_meanwhile_is_told() {
+        let latency = Duration::from_millis(10);
+        let server = TestingServer::builder().latency(latency..=latency).start();
+        let client = service(&server, &[("1", &format!("{{{OTHERS}}}"))]).await;
+        let owner = async {
+            server.until(|| server.count(&client, Operation::SetData) == 1).await;
+            server.delete_by_hand("/s/web/1").expect("it is there");
+            let again = format!("{{{}}}", OTHERS.replace("80", "81"));
+            server.create_by_hand("/s/web/1", again, CreateMode::Persistent).expect("created");
+        };
+        let target = target("1");
+        let (done, ()) = tokio::join!(target.set_enabled(&client, false), owner);
+        let (status, error) = why(done.expect_err("it is another node"));
+        assert_eq!(
+            (status, error.starts_with("/s/web/1: its owner registered it again")),
+            (Status::Failed, true),
+            "{error}"
+        );
+        assert_eq!(data(&server, "1"), format!(r#"{{{OTHERS},"enabled":false}}"#), "as the error says");
+    }
+
     #[tokio::test(start_paused = true)]
     async fn a_lost_reply_does_not_hide_what_it_was_before() {
         let server = TestingServer::start();

@@ -4,7 +4,8 @@ use std::time::{Duration, SystemTime};
 
 use anstyle::{AnsiColor, Style};
 use zookeeper_recipes::inspect::{
-    DoubleBarrier, Entry, Instance, Item, Line, Node, Owner, Place, Queue, Recipe, Role, Semaphore,
+    DoubleBarrier, Entry, Instance, Item, KazooSetPartitioner, Line, Node, Owner, PartitionAssigner, Place, Queue,
+    Recipe, Role, Semaphore,
 };
 use zookeeper_recipes::inspect::{Service, ServiceType, ThroughputBalancer, Tree, UnreadableInstance};
 
@@ -109,6 +110,10 @@ impl Rows<'_> {
                 dead_letters.iter().for_each(|name| self.push(painted(WRONG, "dead letter"), shown(name)));
             }
             Recipe::ThroughputBalancer(balancer) => self.balancer(balancer),
+            Recipe::PartitionAssigner(assigner) => self.assigner(assigner),
+            Recipe::KazooSetPartitioner(KazooSetPartitioner { members, .. }) => {
+                members.iter().for_each(|member| self.entry("member", HOLDS, member, true));
+            }
             Recipe::Service(Service { instances, unreadable, .. }) => {
                 instances.iter().for_each(|instance| self.instance(instance));
                 unreadable.iter().for_each(|instance| self.unreadable(instance));
@@ -129,6 +134,31 @@ impl Rows<'_> {
             self.push(painted(HOLDS, "member"), text);
         }
         balancer.leader.places.iter().for_each(|place| self.place(place, true));
+    }
+
+    fn assigner(&mut self, assigner: &PartitionAssigner) {
+        for member in &assigner.members {
+            let id = shown(&member.id);
+            let (assigned, drained) = (member.assigned.len(), painted(WAITS, ", drained"));
+            let drained = if member.is_drained { drained.as_str() } else { "" };
+            let nodes = member.nodes.iter().map(|node| self.owned(node.name(), node.owner.as_ref(), false));
+            let nodes: String = nodes.map(|node| format!(", {node}")).collect();
+            if !member.is_present() {
+                self.push(painted(WAITS, "away"), format!("{id}, {assigned} reserved{drained}"));
+            } else if member.is_returning {
+                self.push(painted(WAITS, "returning"), format!("{id}, {assigned} reserved{drained}{nodes}"));
+            } else {
+                let handing_over = Some(member.handing_over().count()).filter(|&count| count > 0);
+                let handing_over = handing_over.map(|count| painted(WAITS, format_args!(", {count} handing over")));
+                let holds = format!("{id} holds {} of {assigned}", member.held.len());
+                let handing_over = handing_over.unwrap_or_default();
+                self.push(painted(HOLDS, "member"), format!("{holds}{handing_over}{drained}{nodes}"));
+            }
+        }
+        for record in &assigner.unreadable {
+            self.push(painted(WRONG, "unreadable"), shown(&record.to_string()));
+        }
+        assigner.leader.places.iter().for_each(|place| self.place(place, true));
     }
 
     fn instance(&mut self, instance: &Instance) {
@@ -226,6 +256,19 @@ fn kind(recipe: &Recipe) -> String {
         Recipe::ThroughputBalancer(ThroughputBalancer { maximum, members, .. }) => {
             let maximum = maximum.map_or("no maximum".to_owned(), |maximum| format!("maximum {maximum}"));
             format!("throughput balancer: {maximum}, {}", counted(members.len(), "member", "members"))
+        }
+        Recipe::PartitionAssigner(PartitionAssigner { members, partitions, owned, .. }) => {
+            let present = members.iter().filter(|member| member.is_present()).count();
+            let away = Some(members.len() - present).filter(|&count| count > 0);
+            let away = away.map(|count| format!(", {count} away")).unwrap_or_default();
+            let (members, partitions) =
+                (counted(present, "member", "members"), counted(*partitions, "partition", "partitions"));
+            format!("partition assigner: {members}{away}, {partitions}, {owned} held")
+        }
+        Recipe::KazooSetPartitioner(KazooSetPartitioner { members, partitions, held, .. }) => {
+            let (members, partitions) =
+                (counted(members.len(), "member", "members"), counted(*partitions, "partition", "partitions"));
+            format!("kazoo set partitioner: {members}, {partitions}, {held} held")
         }
         Recipe::Service(Service { instances, unreadable, .. }) => {
             let unreadable = Some(unreadable.len()).filter(|&count| count > 0);
@@ -346,6 +389,69 @@ mod tests {
         server.deny("/app/version");
         let denied = expected.replace("5 bytes, 0 children, 0s", "not read\nnot readable: /app/version");
         assert_eq!(drawn(&client, None).await, denied);
+    }
+
+    #[tokio::test]
+    async fn an_assigner_and_a_set_partitioner_of_kazoo() {
+        let server = TestingServer::start();
+        let client = server.client().await.expect("a client");
+        let session = client.session_id().expect("a session");
+        let uuid = "8d2b5a0e6a864c3c8a273f1f5f4c9a01";
+        let (member, lock) =
+            (format!("/app/sets/party/{uuid}-host-1"), format!("/app/sets/locks/0/{uuid}__lock__0000000000"));
+        let nodes = [
+            ("/app", "", CreateMode::Persistent),
+            ("/app/jobs", "", CreateMode::Persistent),
+            ("/app/jobs/members", "", CreateMode::Persistent),
+            ("/app/jobs/members/w-1~000000000000000a", "{}", CreateMode::Ephemeral),
+            ("/app/jobs/members/w-10~000000000000000b", "{}", CreateMode::Ephemeral),
+            ("/app/jobs/assignments", "", CreateMode::Persistent),
+            (
+                "/app/jobs/assignments/w-1",
+                r#"{"member":"000000000000000a","assigned":["0","1"],"held":["0","2"]}"#,
+                CreateMode::Persistent,
+            ),
+            ("/app/jobs/assignments/w-9", r#"{"member":"000000000000000c","assigned":["3"]}"#, CreateMode::Persistent),
+            ("/app/jobs/assignments/w-10", r#"{"member":"000000000000000d","assigned":["4"]}"#, CreateMode::Persistent),
+            ("/app/jobs/config", r#"{"drained":["w-1","w-9"],"pins":3}"#, CreateMode::Persistent),
+            ("/app/jobs/epoch", "w-1", CreateMode::Persistent),
+            ("/app/jobs/owned", "", CreateMode::Persistent),
+            ("/app/jobs/owned/0~000000000000000a.1", "", CreateMode::Ephemeral),
+            ("/app/jobs/leader", "", CreateMode::Persistent),
+            ("/app/jobs/leader/_c_x-latch-0000000000", "w-1", CreateMode::Ephemeral),
+            ("/app/sets", "", CreateMode::Persistent),
+            ("/app/sets/locks", "", CreateMode::Persistent),
+            ("/app/sets/locks/0", "", CreateMode::Persistent),
+            (&lock, "host-1", CreateMode::Ephemeral),
+            ("/app/sets/locks/1", "", CreateMode::Persistent),
+            ("/app/sets/party", "", CreateMode::Persistent),
+            (&member, "", CreateMode::Ephemeral),
+        ];
+        for (path, data, mode) in nodes {
+            client.create(path, data, mode).await.expect("created");
+        }
+        let expected = format!(
+            "/app  0 bytes, 2 children, 0s\n\
+             ├─ jobs  partition assigner: 2 members, 1 away, 5 partitions, 1 held\n\
+             │  ├─ member w-1 holds 2 of 2, 1 handing over, w-1~000000000000000a, session {session:#x}, 0s\n\
+             │  ├─ away w-9, 1 reserved\n\
+             │  ├─ returning w-10, 1 reserved, w-10~000000000000000b, session {session:#x}, 0s\n\
+             │  ├─ unreadable jobs/config: invalid type: integer `3`, expected a map at line 1 column 33\n\
+             │  └─ leads _c_x-latch-0000000000, session {session:#x}, \"w-1\", 0s\n\
+             └─ sets  kazoo set partitioner: 1 member, 2 partitions, 1 held\n   \
+                ├─ member {uuid}-host-1, session {session:#x}, 0s\n   \
+                └─ locks  0 bytes, 2 children, 0s\n      \
+                   ├─ 0  lock: 1 holds, 0 wait\n      \
+                   │  └─ holds {uuid}__lock__0000000000, session {session:#x}, \"host-1\", 0s\n      \
+                   └─ 1  0 bytes, 0 children, 0s"
+        );
+        assert_eq!(drawn(&client, None).await, expected);
+        server.set_data_by_hand("/app/jobs/config", r#"{"drained":["w-1","w-9"]}"#).expect("set");
+        let drawn = drawn(&client, None).await;
+        assert!(
+            drawn.contains(", 1 handing over, drained, w-1~") && drawn.contains("w-9, 1 reserved, drained\n"),
+            "{drawn}"
+        );
     }
 
     #[tokio::test]

@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 /// Records since when there has been something to decide.
 #[derive(Debug)]
-pub(super) struct Debounce {
+pub(crate) struct Debounce {
     quiet: Duration,
     at_most: Duration,
     /// The first disturbance since the last decision, and the latest.
@@ -17,38 +17,38 @@ pub(super) struct Debounce {
 
 impl Debounce {
     /// Starts without a wait: what a new leader finds may already have waited for earlier leaders.
-    pub(super) fn new(quiet: Duration, at_most: Duration) -> Self {
+    pub(crate) fn new(quiet: Duration, at_most: Duration) -> Self {
         Debounce { quiet, at_most, disturbed: None, now: true }
     }
 
     /// Notes that a member joined or left.
-    pub(super) fn disturb(&mut self, now: Instant) {
+    pub(crate) fn disturb(&mut self, now: Instant) {
         let first = self.disturbed.map_or(now, |(first, _)| first);
         self.disturbed = Some((first, now));
     }
 
     /// Ends the wait: the next decision is made at once.
-    pub(super) fn skip(&mut self) {
+    pub(crate) fn skip(&mut self) {
         self.now = true;
     }
 
     /// Returns when to decide, unless nothing has changed. A time beyond the end of the clock is never reached.
-    pub(super) fn due(&self) -> Option<Instant> {
+    pub(crate) fn due(&self) -> Option<Instant> {
         let (first, last) = self.disturbed?;
         let times = [last.checked_add(self.quiet), first.checked_add(self.at_most)];
         times.into_iter().flatten().min()
     }
 
-    pub(super) fn is_over(&self, now: Instant) -> bool {
+    pub(crate) fn is_over(&self, now: Instant) -> bool {
         self.now || self.due().is_some_and(|due| now >= due)
     }
 
     /// Notes that a decision was made.
-    pub(super) fn settle(&mut self) {
+    pub(crate) fn settle(&mut self) {
         (self.disturbed, self.now) = (None, false);
     }
 
-    pub(super) fn is_settled(&self) -> bool {
+    pub(crate) fn is_settled(&self) -> bool {
         self.disturbed.is_none() && !self.now
     }
 }

@@ -1,0 +1,165 @@
+//! Writes records, in transactions that servers refuse unless the writer still leads.
+
+use std::collections::VecDeque;
+
+use tokio::time::Instant;
+
+use super::plan::{Change, Write, plan};
+use super::term::Term;
+use crate::engine::{self, Multi, Op, OpResult};
+use crate::recipes::elected::End;
+use crate::util::znode::CreateMode;
+
+/// How many records one transaction contains at most.
+const CHUNK: usize = 1_000;
+/// What a request contains for each record, besides its path and its data: the header of the operation, and an ACL.
+const BYTES_OF_OP: usize = 128;
+
+impl Term<'_> {
+    /// Writes what may be written now. Returns whether there was anything to write.
+    pub(super) async fn write_changes(&mut self, now: Instant) -> Result<bool, End> {
+        if !self.is_decided {
+            return Ok(false);
+        }
+        let mut rest: VecDeque<Write> = plan(&self.view).into();
+        if rest.is_empty() {
+            return Ok(false);
+        }
+        let registrar = &self.leader.registrar;
+        tracing::debug!(
+            event = "assigning",
+            path = registrar.paths.base,
+            epoch = self.epoch.number,
+            changed = rest.len(),
+            "writing new assignments"
+        );
+        let mut most_bytes = registrar.core.config.max_request_bytes / 2;
+        while !rest.is_empty() {
+            let chunk = self.take_chunk(&mut rest, most_bytes);
+            match self.commit(&chunk).await? {
+                Committed::Versions(versions) => {
+                    for (write, version) in chunk.into_iter().zip(versions) {
+                        self.measured.count(&self.view, &write);
+                        self.view.written(write, version, now);
+                    }
+                }
+                // What else is planned may depend on it: everything is planned again.
+                Committed::Stale { index, is_address } => {
+                    if let Some(write) = chunk.get(index) {
+                        self.mark_stale(write, is_address);
+                    }
+                    return Ok(true);
+                }
+                Committed::TooLarge(_) if chunk.len() > 1 => {
+                    most_bytes /= 2;
+                    chunk.into_iter().rev().for_each(|write| rest.push_front(write));
+                }
+                Committed::TooLarge(error) => return Err(End::Failed(error)),
+            }
+        }
+        Ok(true)
+    }
+
+    /// Notes that a write was refused, so that what it depends on is read again.
+    fn mark_stale(&mut self, write: &Write, is_address: bool) {
+        if let (true, Change::Create(next) | Change::Set(next, _)) = (is_address, &write.change) {
+            self.view.addressed(&write.id, &next.member);
+            // The member may have left.
+            self.watches.members = None;
+        }
+        self.view.unread.insert(write.id.clone());
+    }
+
+    /// Returns the operations of a write. The last one changes the record.
+    fn ops(&self, write: &Write) -> Vec<Op> {
+        let (core, path) = (&self.leader.registrar.core, self.leader.registrar.paths.assignment(&write.id));
+        let change = match &write.change {
+            Change::Create(record) => {
+                Op::Create { path, data: record.bytes(), mode: CreateMode::Persistent, acls: core.config.acls.clone() }
+            }
+            Change::Set(record, version) => Op::SetData { path, data: record.bytes(), version: Some(*version) },
+            Change::Delete(version) => Op::Delete { path, version: Some(*version) },
+        };
+        self.address(write).into_iter().chain([change]).collect()
+    }
+
+    /// Returns the operation that writes the node of a registration that gets its record. The server refuses it if the
+    /// registration is gone, or ever had a record.
+    fn address(&self, write: &Write) -> Option<Op> {
+        let (Change::Create(next) | Change::Set(next, _)) = &write.change else { return None };
+        let before = self.view.records.get(&write.id).map(|record| &record.assignment.member);
+        if before == Some(&next.member) {
+            return None;
+        }
+        let presence = self.view.present.get(&write.id)?.get(&next.member)?.presence.as_ref().ok()?;
+        let path = self.leader.registrar.paths.member(&write.id, &next.member);
+        Some(Op::SetData { path, data: presence.bytes(), version: Some(0) })
+    }
+
+    /// Takes as many writes as a server accepts in one request, at least one.
+    fn take_chunk(&self, rest: &mut VecDeque<Write>, most_bytes: usize) -> Vec<Write> {
+        let mut total = 0;
+        let mut chunk = Vec::new();
+        while chunk.len() < CHUNK {
+            let Some(next) = rest.front() else { break };
+            let bytes = |op: &Op| match op {
+                Op::Create { path, data, .. } | Op::SetData { path, data, .. } => path.len() + data.len() + BYTES_OF_OP,
+                Op::Check { path, .. } | Op::Delete { path, .. } => path.len() + BYTES_OF_OP,
+            };
+            total += self.ops(next).iter().map(bytes).sum::<usize>();
+            if total > most_bytes && !chunk.is_empty() {
+                break;
+            }
+            chunk.extend(rest.pop_front());
+        }
+        chunk
+    }
+
+    async fn commit(&self, chunk: &[Write]) -> Result<Committed, End> {
+        let epoch = Op::Check { path: self.leader.registrar.paths.epoch.clone(), version: Some(self.epoch.version) };
+        let guards = [self.fence.clone(), epoch];
+        let mut ops = Vec::from(guards);
+        // Where the operations of each write end.
+        let mut ends = Vec::new();
+        for write in chunk {
+            ops.extend(self.ops(write));
+            ends.push(ops.len());
+        }
+        match self.session.multi(ops).await {
+            Ok(Multi::Committed(results)) => {
+                let version = |result: OpResult| match result {
+                    OpResult::SetData { stat } => stat.version,
+                    OpResult::Check | OpResult::Create { .. } | OpResult::Delete => 0,
+                };
+                let changes =
+                    results.into_iter().enumerate().filter(|(index, _)| ends.binary_search(&(index + 1)).is_ok());
+                Ok(Committed::Versions(changes.map(|(_, result)| version(result)).collect()))
+            }
+            Ok(Multi::Refused {
+                index,
+                error: engine::Error::NoNode | engine::Error::BadVersion | engine::Error::NodeExists,
+            }) => match index {
+                0 => Err(End::Fenced),
+                1 => Err(End::Superseded),
+                _ => {
+                    let at = ends.partition_point(|end| *end <= index);
+                    Ok(Committed::Stale { index: at, is_address: ends.get(at).is_some_and(|end| *end > index + 1) })
+                }
+            },
+            Ok(Multi::Refused { error: error @ engine::Error::TooLarge(_), .. })
+            | Err(error @ engine::Error::TooLarge(_)) => Ok(Committed::TooLarge(error)),
+            Ok(Multi::Refused { error, .. }) | Err(error) => Err(End::Failed(error)),
+        }
+    }
+}
+
+/// The outcome of a transaction.
+enum Committed {
+    /// The versions of the nodes since.
+    Versions(Vec<i32>),
+    /// The write at this index was refused. Its record was written by its member, or by hand; or its registration is
+    /// gone, or had a record before.
+    Stale { index: usize, is_address: bool },
+    /// The servers refuse a request of this size.
+    TooLarge(engine::Error),
+}
