@@ -88,7 +88,7 @@ pub(crate) async fn run(seed: u64) -> Outcome {
     ledger.watch(&world);
     world.server.create_by_hand(STORE, "", CreateMode::Persistent).expect("nothing is wrong");
     let churn = *world.random.choice(&[Churn::Joins, Churn::Both, Churn::Restarts]).expect("there are three");
-    let partitions = world.random.u32(64..=128);
+    let partitions = world.random.u32(24..=64);
     world.trace.note(format_args!("{churn:?}, {partitions} partitions"));
     let mut play = Play {
         world,

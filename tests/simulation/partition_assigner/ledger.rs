@@ -57,6 +57,8 @@ impl Work {
 struct Reserved {
     partitions: BTreeSet<String>,
     until: Instant,
+    /// Its client, which is frozen. A fault may have been about to thaw it.
+    of: Client,
     /// The nodes of the member then.
     nodes: BTreeSet<String>,
 }
@@ -155,12 +157,12 @@ impl Ledger {
     }
 
     /// Notes that a member vanishes: no other member may take until then what it holds now, unless it comes back.
-    pub(super) fn reserve(&self, number: u64, until: Instant) {
+    pub(super) fn reserve(&self, number: u64, of: &Client, until: Instant) {
         let partitions: BTreeSet<String> = self.held_by(number).into_iter().collect();
         let mut state = self.state();
         let Some(id) = state.members.get(&number).map(|member| member.id.clone()) else { return };
         let nodes = self.nodes_of(&id);
-        state.reserved.insert(id, Reserved { partitions, until, nodes });
+        state.reserved.insert(id, Reserved { partitions, until, of: of.clone(), nodes });
     }
 
     /// Notes that a member has come back, or has come back and left again: what it had may be divided again.
@@ -224,6 +226,9 @@ impl Ledger {
         let state = &mut *self.state();
         let now = Instant::now();
         state.excused.retain(|_, until| now <= *until);
+        if let Some((server, _)) = self.world.get() {
+            state.reserved.retain(|_, reserved| server.is_frozen(&reserved.of));
+        }
         self.look_at_holds(state, now);
         state.look_for_two();
         self.look_at_writes(state);
@@ -305,6 +310,7 @@ impl Ledger {
                 std::mem::take(&mut state.holds),
                 std::mem::take(&mut state.kept),
                 std::mem::take(&mut state.works),
+                std::mem::take(&mut state.reserved),
             )
         };
         drop(released);

@@ -165,6 +165,7 @@ impl Play {
             8 => {
                 if let Some(mut call) = self.joining.pop() {
                     self.world.trace.note(format_args!("{} joins no more", call.number));
+                    self.ledger.is_back(call.id);
                     self.world.figures.cancelled += 1;
                     call.task.abort();
                 }
@@ -321,7 +322,7 @@ impl Play {
         let comes_back = self.world.connect().await && self.world.random.u8(..3) > 0;
         for seat in &died {
             if !self.delay.is_zero() && self.is_only(seat.id) {
-                self.ledger.reserve(seat.number, Instant::now() + self.delay);
+                self.ledger.reserve(seat.number, &self.world.clients[client], Instant::now() + self.delay);
             }
             if comes_back {
                 self.join_with(seat.id, self.world.clients.len() - 1, seat.is_candidate);
