@@ -95,7 +95,8 @@
 //! `held`, one transaction checks that the member's node exists, writes the record at its version, with the partition
 //! in `held` and `claims` raised by one, and creates the node in `owned`. To hand over one that is `held` and not
 //! `assigned`, one transaction removes it from `held` and deletes the node. Both nodes must be ephemeral and of one
-//! session. Fields of its own in the record are lost.
+//! session. To leave, it sets `leaving`, hands over what it holds, and deletes its record and its node. A registration
+//! gets one record: a member whose record is gone needs a new one. Fields of its own in the record are lost.
 //!
 //! The recipe refuses the path of a `SetPartitioner` of kazoo ([`Error::ForeignPath`]). The members of that one go by
 //! other rules, so a partition could have two owners.

@@ -30,6 +30,43 @@ impl Drop for Works {
     }
 }
 
+impl Works {
+    /// Starts the work on a partition, unless it runs already. Returns what ends with it.
+    fn start<F, Fut>(
+        &mut self,
+        core: &Core,
+        partition: &Owned,
+        work: &Arc<F>,
+    ) -> Option<impl Future<Output = (Arc<str>, Ended)> + use<F, Fut>>
+    where
+        F: Fn(Owned) -> Fut + Send + Sync + 'static,
+        Fut: Future + Send + 'static,
+        Fut::Output: WorkResult,
+    {
+        let name = Arc::clone(partition.partition());
+        if self.running.contains_key(&name) {
+            return None;
+        }
+        if partition.phase() != Phase::Held {
+            // No work runs on it, so there is none to wait for.
+            partition.release();
+            return None;
+        }
+        let (only, dropped) = watch::channel(());
+        self.running.insert(Arc::clone(&name), (partition.clone(), only));
+        let (done, end) = oneshot::channel();
+        let work = on_one(Arc::clone(work), partition.clone(), partition.work(), dropped);
+        core.runtime.spawn(async move {
+            // The call may have been dropped.
+            let _ = done.send(work.await);
+        });
+        Some(async move { (name, end.await) })
+    }
+}
+
+/// How the task of a partition ended.
+type Ended = Result<Option<Event>, oneshot::error::RecvError>;
+
 /// Runs until the member has left, and the work on its last partition has ended.
 pub(super) async fn run<F, Fut>(core: &Arc<Core>, mut snapshots: watch::Receiver<Snapshot>, events: Publisher, work: F)
 where
@@ -41,38 +78,28 @@ where
     let (mut works, mut ends) = (Works::default(), FuturesUnordered::new());
     loop {
         let snapshot = snapshots.borrow_and_update().clone();
-        for (name, partition) in &*snapshot.holds {
-            if works.running.contains_key(name) {
-                continue;
+        ends.extend(snapshot.holds.values().filter_map(|partition| works.start(core, partition, &work)));
+        // Until there is another snapshot, only what has ended can be started again.
+        loop {
+            if snapshot.is_last && ends.is_empty() {
+                return;
             }
-            if partition.phase() != Phase::Held {
-                // Nobody works on it, so nobody has to be waited for.
-                partition.release();
-                continue;
+            tokio::select! {
+                biased;
+                Some((name, end)) = ends.next() => {
+                    works.running.remove(&name);
+                    // A task ends without an outcome only with its runtime.
+                    let Ok(event) = end else { return };
+                    event.into_iter().for_each(|event| events.report(event));
+                    ends.extend(snapshot.holds.get(&name).and_then(|partition| works.start(core, partition, &work)));
+                }
+                changed = snapshots.changed(), if !snapshot.is_last => {
+                    if changed.is_err() {
+                        return;
+                    }
+                    break;
+                }
             }
-            let (only, dropped) = watch::channel(());
-            works.running.insert(Arc::clone(name), (partition.clone(), only));
-            let (done, end) = oneshot::channel();
-            let work = on_one(Arc::clone(&work), partition.clone(), partition.work(), dropped);
-            core.runtime.spawn(async move {
-                // The call may have been dropped.
-                let _ = done.send(work.await);
-            });
-            let name = Arc::clone(name);
-            ends.push(async move { (name, end.await) });
-        }
-        if snapshot.is_last && ends.is_empty() {
-            return;
-        }
-        tokio::select! {
-            biased;
-            Some((partition, end)) = ends.next() => {
-                works.running.remove(&partition);
-                // A task ends without an outcome only with its runtime.
-                let Ok(event) = end else { return };
-                event.into_iter().for_each(|event| events.report(event));
-            }
-            changed = snapshots.changed(), if !snapshot.is_last => if changed.is_err() { return },
         }
     }
 }

@@ -111,6 +111,21 @@ async fn a_member_with_junk_in_its_node_is_reported_and_left_out() {
     hold_within(&server, T, &[&one], &[12]).await;
 }
 
+/// What a member that is waited for had goes to others if there is a node of it again that cannot be read.
+#[tokio::test(start_paused = true)]
+async fn what_a_member_had_that_comes_back_with_junk_goes_to_others() {
+    let (server, clients) = setup(2).await;
+    let join = async |client, id| eager(client, id).rebalance_delay(T * 100).join().await.expect("it joins");
+    let (one, two) = (join(&clients[0], "one").await, join(&clients[1], "two").await);
+    hold_within(&server, T, &[&one, &two], &[6, 6]).await;
+    clients[1].close().await.expect("it closes");
+    // The session ends with the client, and nothing else moves.
+    hold_within(&server, T, &[&one], &[6]).await;
+    let junk = format!("{BASE}/members/two~0123456789abcdef");
+    server.create_by_hand(&junk, "oops", CreateMode::Persistent).expect("created");
+    hold_within(&server, T, &[&one], &[12]).await;
+}
+
 /// A member that cannot hand over is reported.
 #[tokio::test(start_paused = true)]
 async fn a_member_that_does_not_hand_over_is_reported() {

@@ -191,7 +191,7 @@ impl Term<'_> {
                     if self.set.replace(set).is_some() {
                         self.debounce.skip();
                     }
-                    self.view.elsewhere = None;
+                    self.view.owned = None;
                 }
             }
             Err(why) => self.leader.events.report(Event::PartitionsInvalid { why: format!("{path}: {why}") }),
@@ -277,9 +277,9 @@ impl Term<'_> {
     pub(super) async fn read_owned(&mut self) -> Result<(), End> {
         let Some(set) = &self.set else { return Ok(()) };
         if self.watches.owned.is_none() {
-            self.view.elsewhere = None;
+            self.view.owned = None;
         }
-        if self.view.elsewhere.is_some() || !self.view.needs_proof(set) {
+        if self.view.owned.is_some() || !self.view.needs_proof(set) {
             return Ok(());
         }
         let answer = self.session.watch_children(&self.leader.registrar.paths.owned).await;

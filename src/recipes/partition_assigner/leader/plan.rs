@@ -3,7 +3,8 @@
 //! A partition is free if no record lists it, and no node shows that a session holds it. A record is written only at
 //! the version that was read. So a member that takes, keeps or hands over a partition meanwhile makes the write fail.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::cell::OnceCell;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
 use super::view::{Record, Standing, View};
@@ -39,9 +40,9 @@ pub(super) fn plan(view: &View) -> Vec<Write> {
     let known = known.filter_map(|(id, record, standing)| {
         let change = match standing {
             Standing::Followed => followed(record, wanted(id), &free),
-            Standing::Returned if !view.may_address(id) => None,
-            Standing::Returned => returned(view, id, record, wanted(id), &free),
-            Standing::Abandoned => view.elsewhere.as_ref().map(|_| Change::Delete(record.version)),
+            Standing::Returned if view.may_address(id) => returned(view, id, record, wanted(id), &free),
+            // A registration that gets no record is like none: others get what the earlier one had.
+            Standing::Returned | Standing::Abandoned => view.owned.as_ref().map(|_| Change::Delete(record.version)),
             Standing::Reserved => reserved(record),
         };
         Some(Write { id: id.clone(), change: change? })
@@ -71,10 +72,10 @@ fn reserved(record: &Record) -> Option<Change> {
 
 /// A member with a new registration gets what its earlier one had, once it is not held any more.
 fn returned(view: &View, id: &str, record: &Record, wanted: &BTreeSet<&Arc<str>>, free: &Free<'_>) -> Option<Change> {
-    let (elsewhere, before) = (view.elsewhere.as_ref()?, &record.assignment);
+    let (owned, before) = (view.owned.as_ref()?, &record.assignment);
     let is_released = |name: &Arc<str>| {
         let is_listed = before.assigned.contains(name) || before.held.contains(name);
-        is_listed && !elsewhere.contains(name)
+        is_listed && !owned.contains(name)
     };
     let assigned = wanted.iter().filter(|name| is_released(name) || free.contains(name));
     let assigned = assigned.map(|name| Arc::clone(name)).collect();
@@ -84,17 +85,18 @@ fn returned(view: &View, id: &str, record: &Record, wanted: &BTreeSet<&Arc<str>>
 
 /// The partitions that may be granted.
 struct Free<'a> {
-    proven: &'a BTreeSet<Arc<str>>,
-    listed: BTreeSet<&'a Arc<str>>,
+    view: &'a View,
+    /// What records list, collected when it is asked for: most plans need none of it.
+    listed: OnceCell<HashSet<&'a Arc<str>>>,
 }
 
 impl<'a> Free<'a> {
     fn of(view: &'a View) -> Self {
-        Free { proven: &view.proven, listed: view.listed() }
+        Free { view, listed: OnceCell::new() }
     }
 
     fn contains(&self, name: &Arc<str>) -> bool {
-        self.proven.contains(name) && !self.listed.contains(name)
+        self.view.proven.contains(name) && !self.listed.get_or_init(|| self.view.listed()).contains(name)
     }
 }
 
@@ -110,12 +112,11 @@ impl View {
             }
             Change::Delete(_) => (None, true),
         };
-        let elsewhere = self.elsewhere.clone();
+        let owned = self.owned.take();
         if let Some(before) = before.filter(|_| is_dissolved) {
             // What nodes still show is held by a session that no record names any more.
-            let held = elsewhere.as_ref();
             let names = before.assigned.iter().chain(&before.held);
-            names.filter(|name| held.is_none_or(|held| held.contains(*name))).for_each(|name| {
+            names.filter(|name| owned.as_ref().is_none_or(|owned| owned.contains(*name))).for_each(|name| {
                 self.proven.remove(name);
             });
         }
@@ -123,10 +124,10 @@ impl View {
             Some(next) => {
                 self.addressed(&write.id, &next.member);
                 self.read(&write.id, next, version, now);
-                // The leader's own write takes nothing from what the listing shows.
-                self.elsewhere = elsewhere;
             }
             None => drop(self.records.remove(&write.id)),
         }
+        // The leader's own write takes nothing from what the listing shows.
+        self.owned = owned;
     }
 }

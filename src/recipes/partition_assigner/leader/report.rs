@@ -48,9 +48,9 @@ impl Term<'_> {
     }
 
     fn report_elsewhere(&mut self, now: Instant) {
-        let listed = self.view.listed();
-        let partitions = self.view.elsewhere.as_ref().zip(self.set.as_ref()).map_or(0, |(elsewhere, set)| {
-            elsewhere.iter().filter(|name| set.contains(*name) && !listed.contains(name)).count()
+        let partitions = self.view.owned.as_ref().zip(self.set.as_ref()).map_or(0, |(owned, set)| {
+            let listed = self.view.listed();
+            owned.iter().filter(|name| set.contains(*name) && !listed.contains(name)).count()
         });
         if partitions == 0 {
             self.reported.elsewhere = None;

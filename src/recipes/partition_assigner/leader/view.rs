@@ -1,6 +1,6 @@
 //! What the leader knows of the members and their records.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -63,9 +63,8 @@ pub(super) struct View {
     pub(super) absent: BTreeMap<String, Option<Instant>>,
     /// The partitions that no member holds unless a record says so.
     pub(super) proven: BTreeSet<Arc<str>>,
-    /// The partitions for which there are nodes in the latest listing that no followed record explains. `None` if there
-    /// was none since a record or a member was read.
-    pub(super) elsewhere: Option<BTreeSet<Arc<str>>>,
+    /// The partitions for which there were nodes in the latest listing. `None` if a record or a member was read since.
+    pub(super) owned: Option<BTreeSet<Arc<str>>>,
     /// The member that each partition is to go to, as decided.
     pub(super) targets: BTreeMap<Arc<str>, String>,
 }
@@ -79,11 +78,11 @@ impl View {
         counts.map(|(registration, _)| registration.as_str())
     }
 
-    /// Returns whether the registration of a member that counts never had a record.
+    /// Returns whether the registration of a member that counts can be read, and never had a record.
     pub(super) fn may_address(&self, id: &str) -> bool {
         let registration = self.registration(id);
         let present = registration.and_then(|registration| self.present.get(id)?.get(registration));
-        present.is_some_and(|present| !present.has_record)
+        present.is_some_and(|present| !present.has_record && present.presence.is_ok())
     }
 
     /// Records that a leader has addressed a record to this registration.
@@ -159,7 +158,7 @@ impl View {
     /// Records what a record contains. A partition that a record lists is held by no one else.
     pub(super) fn read(&mut self, id: &str, assignment: Assignment, version: i32, now: Instant) {
         self.unread.remove(id);
-        self.elsewhere = None;
+        self.owned = None;
         self.proven.extend(assignment.assigned.iter().chain(&assignment.held).cloned());
         let is_revoked = assignment.revoked().next().is_some();
         let before = self.records.get(id).and_then(|record| record.revoked);
@@ -172,7 +171,7 @@ impl View {
     pub(super) fn lose(&mut self, id: &str) -> bool {
         self.unread.remove(id);
         let Some(record) = self.records.remove(id) else { return false };
-        self.elsewhere = None;
+        self.owned = None;
         for name in record.assignment.assigned.iter().chain(&record.assignment.held) {
             self.proven.remove(name);
         }
@@ -180,7 +179,7 @@ impl View {
     }
 
     /// Returns all partitions that records list, followed or not.
-    pub(super) fn listed(&self) -> BTreeSet<&Arc<str>> {
+    pub(super) fn listed(&self) -> HashSet<&Arc<str>> {
         let records = self.records.values();
         records.flat_map(|record| record.assignment.assigned.iter().chain(&record.assignment.held)).collect()
     }
@@ -188,17 +187,21 @@ impl View {
     /// Returns whether the leader must know who holds partitions that no followed record lists.
     pub(super) fn needs_proof(&self, set: &Names) -> bool {
         let dissolves = |standing| matches!(standing, Standing::Returned | Standing::Abandoned);
-        let listed = self.listed();
-        self.standings().any(|(_, _, standing)| dissolves(standing))
-            || set.iter().any(|name| !self.proven.contains(name) && !listed.contains(name))
+        if self.standings().any(|(_, _, standing)| dissolves(standing)) {
+            return true;
+        }
+        let mut unproven = set.iter().filter(|name| !self.proven.contains(*name)).peekable();
+        unproven.peek().is_some() && {
+            let listed = self.listed();
+            unproven.any(|name| !listed.contains(name))
+        }
     }
 
-    /// Records a listing of the partitions that are held, by the registrations of the holders. All records were read
-    /// before it.
+    /// Records the partitions for which a listing has nodes. All records were read before it.
     pub(super) fn list_owned(&mut self, owned: BTreeSet<Arc<str>>, set: &Names) {
-        let listed: BTreeSet<Arc<str>> = self.listed().into_iter().cloned().collect();
+        let listed: HashSet<Arc<str>> = self.listed().into_iter().cloned().collect();
         let unlisted = set.iter().filter(|name| !listed.contains(*name) && !owned.contains(*name));
         self.proven.extend(unlisted.cloned());
-        self.elsewhere = Some(owned);
+        self.owned = Some(owned);
     }
 }

@@ -35,8 +35,8 @@ impl Term<'_> {
         );
         let mut most_bytes = registrar.core.config.max_request_bytes / 2;
         while !rest.is_empty() {
-            let chunk = self.take_chunk(&mut rest, most_bytes);
-            match self.commit(&chunk).await? {
+            let (chunk, ops) = self.take_chunk(&mut rest, most_bytes);
+            match self.commit(ops).await? {
                 Committed::Versions(versions) => {
                     for (write, version) in chunk.into_iter().zip(versions) {
                         self.measured.count(&self.view, &write);
@@ -96,33 +96,36 @@ impl Term<'_> {
         Some(Op::SetData { path, data: presence.bytes(), version: Some(0) })
     }
 
-    /// Takes as many writes as a server accepts in one request, at least one.
-    fn take_chunk(&self, rest: &mut VecDeque<Write>, most_bytes: usize) -> Vec<Write> {
+    /// Takes as many writes as a server accepts in one request, at least one. Returns the operations of each, too.
+    fn take_chunk(&self, rest: &mut VecDeque<Write>, most_bytes: usize) -> (Vec<Write>, Vec<Vec<Op>>) {
+        let bytes = |op: &Op| match op {
+            Op::Create { path, data, .. } | Op::SetData { path, data, .. } => path.len() + data.len() + BYTES_OF_OP,
+            Op::Check { path, .. } | Op::Delete { path, .. } => path.len() + BYTES_OF_OP,
+        };
         let mut total = 0;
-        let mut chunk = Vec::new();
+        let (mut chunk, mut all_ops) = (Vec::new(), Vec::new());
         while chunk.len() < CHUNK {
             let Some(next) = rest.front() else { break };
-            let bytes = |op: &Op| match op {
-                Op::Create { path, data, .. } | Op::SetData { path, data, .. } => path.len() + data.len() + BYTES_OF_OP,
-                Op::Check { path, .. } | Op::Delete { path, .. } => path.len() + BYTES_OF_OP,
-            };
-            total += self.ops(next).iter().map(bytes).sum::<usize>();
+            let ops = self.ops(next);
+            total += ops.iter().map(bytes).sum::<usize>();
             if total > most_bytes && !chunk.is_empty() {
                 break;
             }
+            all_ops.push(ops);
             chunk.extend(rest.pop_front());
         }
-        chunk
+        (chunk, all_ops)
     }
 
-    async fn commit(&self, chunk: &[Write]) -> Result<Committed, End> {
+    /// Carries out the operations of several writes together.
+    async fn commit(&self, writes: Vec<Vec<Op>>) -> Result<Committed, End> {
         let epoch = Op::Check { path: self.leader.registrar.paths.epoch.clone(), version: Some(self.epoch.version) };
         let guards = [self.fence.clone(), epoch];
         let mut ops = Vec::from(guards);
         // Where the operations of each write end.
         let mut ends = Vec::new();
-        for write in chunk {
-            ops.extend(self.ops(write));
+        for write in writes {
+            ops.extend(write);
             ends.push(ops.len());
         }
         match self.session.multi(ops).await {

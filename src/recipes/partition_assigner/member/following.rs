@@ -33,8 +33,8 @@ pub(super) enum End {
     SessionOver,
     /// Its node was deleted by hand.
     NodeDeleted,
-    /// Its record was deleted or overwritten by hand. A leader that waits for nothing does not watch the record, but it
-    /// notices a new registration.
+    /// Its record was deleted or overwritten by hand. This registration gets no other record, so the member needs a
+    /// new registration.
     RecordLost,
     Refused(engine::Error),
 }

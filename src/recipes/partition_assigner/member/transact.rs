@@ -119,7 +119,7 @@ impl Following<'_> {
             Multi::Refused { index: 1, error: engine::Error::BadVersion | engine::Error::NoNode } => {
                 self.known = Known::Unread;
             }
-            // The node of a partition was deleted by hand. Nobody works on the partition, so it is handed over all the
+            // The node of a partition was deleted by hand. No work runs on the partition, so it is handed over all the
             // same.
             Multi::Refused { index, error: engine::Error::NoNode } if (2..2 + step.give.len()).contains(&index) => {
                 self.forget(&step.give[index - 2..index - 1]);

@@ -29,7 +29,7 @@ pub(super) struct Found {
 pub(super) struct Owned {
     pub(super) name: String,
     pub(super) partition: String,
-    /// That of the holder.
+    /// The registration of the holder.
     pub(super) registration: String,
     /// `None` if the client may not read it.
     pub(super) token: Option<i64>,

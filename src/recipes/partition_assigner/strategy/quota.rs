@@ -18,7 +18,7 @@ pub(super) struct Claim {
 
 /// Returns how many of `total` partitions each member gets. The sum of the minima must not exceed it.
 ///
-/// Each quota is the exact share, rounded down or up. The sum is `total`, or that of the maxima if it is smaller.
+/// Each quota is the exact share, rounded down or up. The sum is `total`, or the sum of the maxima if that is less.
 pub(super) fn quotas(total: usize, claims: &[Claim]) -> Vec<usize> {
     let max = |claim: &Claim| claim.max.min(total);
     if sum(claims.iter().map(max)) <= total as u128 {
