@@ -3,6 +3,8 @@
 pub(crate) mod backoff;
 pub(crate) mod boxed;
 pub(crate) mod clock;
+#[cfg(any(feature = "throughput-balancer", feature = "partition-assigner"))]
+pub(crate) mod filling;
 pub(crate) mod mutex;
 #[cfg(any(feature = "partition-assigner", feature = "inspect"))]
 pub(crate) mod natural;
