@@ -1,8 +1,7 @@
 //! Decides which nodes belong to partition assigners, and which directories to kazoo's `SetPartitioner`.
 
 use std::collections::{BTreeMap, BTreeSet};
-
-use serde::Deserialize;
+use std::sync::Arc;
 
 use super::super::line::Line;
 use super::super::role::Role;
@@ -11,33 +10,13 @@ use super::lines::line_or_empty;
 use super::value::{AssignerMember, Entry, KazooSetPartitioner, PartitionAssigner, UnreadableRecord};
 use crate::layout::kazoo::is_shallow_member;
 use crate::layout::partition_assigner::{
-    ASSIGNMENTS, CONFIG, EPOCH, KAZOO, LEADER, MEMBERS, OWNED, read_member, read_owned,
+    ASSIGNMENTS, Assignment, CONFIG, Config, EPOCH, KAZOO, LEADER, MEMBERS, OWNED, Presence, read_member, read_owned,
 };
 use crate::util::natural::natural;
 use crate::util::path::join;
 
 /// Why a node that was found was not read.
 const NO_PERMISSION: &str = "no permission to read it";
-
-/// What a member has been assigned, and what it holds.
-#[derive(Debug, Default, Deserialize)]
-struct Assignment {
-    /// The registration of the member that it is for.
-    member: String,
-    #[serde(default)]
-    assigned: BTreeSet<String>,
-    #[serde(default)]
-    held: BTreeSet<String>,
-}
-
-/// What operators have set.
-#[derive(Debug, Default, Deserialize)]
-struct Config {
-    #[serde(default)]
-    pins: BTreeMap<String, String>,
-    #[serde(default)]
-    drained: BTreeSet<String>,
-}
 
 /// Takes the nodes of an assigner. `None` if there is none.
 pub(super) fn assigner(found: &mut Found, path: &str) -> Option<PartitionAssigner> {
@@ -48,7 +27,7 @@ pub(super) fn assigner(found: &mut Found, path: &str) -> Option<PartitionAssigne
     }
     let mut unreadable = Vec::new();
     let config = config(found, path, &mut unreadable);
-    let mut partitions: BTreeSet<String> = config.pins.keys().cloned().collect();
+    let mut partitions: BTreeSet<Arc<str>> = config.pins.keys().cloned().collect();
     let mut all: BTreeMap<String, AssignerMember> = BTreeMap::new();
     for (id, member) in present(found, &members, &mut unreadable) {
         all.entry(id).or_default().nodes.push(member);
@@ -60,12 +39,12 @@ pub(super) fn assigner(found: &mut Found, path: &str) -> Option<PartitionAssigne
         // Of what an unreadable one says, nothing is known.
         member.is_returning =
             !assignment.member.is_empty() && !member.nodes.is_empty() && !member.nodes.iter().any(is_named);
-        (member.assigned, member.held) = (sorted(assignment.assigned), sorted(assignment.held));
+        (member.assigned, member.held) = (sorted(&assignment.assigned), sorted(&assignment.held));
         member.assignment = Some(entry);
     }
     let claims = found.leaves(&owned, |name, content| read_owned(name).is_some() && *content == Content::Unread);
     for name in &claims {
-        partitions.extend(read_owned(name).map(|(partition, _)| partition.to_owned()));
+        partitions.extend(read_owned(name).map(|(partition, _)| partition.into()));
         found.take(&join(&owned, name));
     }
     if !found.leaves(path, |name, _| name == EPOCH).is_empty() {
@@ -80,8 +59,8 @@ pub(super) fn assigner(found: &mut Found, path: &str) -> Option<PartitionAssigne
     Some(PartitionAssigner { leader, members, partitions: partitions.len(), owned: claims.len(), unreadable })
 }
 
-fn sorted(names: BTreeSet<String>) -> Vec<String> {
-    let mut names: Vec<String> = names.into_iter().collect();
+fn sorted(names: &BTreeSet<Arc<str>>) -> Vec<String> {
+    let mut names: Vec<String> = names.iter().map(|name| name.to_string()).collect();
     names.sort_by(|one, other| natural(one, other));
     names
 }
@@ -94,11 +73,9 @@ fn config(found: &mut Found, path: &str, unreadable: &mut Vec<UnreadableRecord>)
     let path = join(path, CONFIG);
     let content = found.take(&path);
     let reason = match content {
-        // It is empty until an operator sets something.
-        Some(Content::Read { data, .. }) if data.is_empty() => return Config::default(),
-        Some(Content::Read { data, .. }) => match serde_json::from_slice(&data) {
+        Some(Content::Read { data, .. }) => match Config::parse(&data) {
             Ok(config) => return config,
-            Err(error) => error.to_string(),
+            Err(why) => why,
         },
         Some(Content::Unread | Content::Denied) | None => NO_PERMISSION.to_owned(),
     };
@@ -116,9 +93,7 @@ fn present(found: &mut Found, members: &str, unreadable: &mut Vec<UnreadableReco
     for entry in found.entries(members, names) {
         let Some((id, _)) = read_member(entry.name()) else { continue };
         let reason = match &entry.owner {
-            Some(owner) => {
-                serde_json::from_slice::<serde_json::Map<_, _>>(&owner.data).err().map(|error| error.to_string())
-            }
+            Some(owner) => Presence::parse(&owner.data).err(),
             None => Some(NO_PERMISSION.to_owned()),
         };
         unreadable.extend(reason.map(|reason| UnreadableRecord { path: entry.path.clone(), reason }));
@@ -137,7 +112,7 @@ fn assigned(
     let mut all = Vec::new();
     for entry in found.entries(assignments, names) {
         let assignment = match &entry.owner {
-            Some(owner) => serde_json::from_slice(&owner.data).map_err(|error| error.to_string()),
+            Some(owner) => Assignment::parse(&owner.data),
             None => Err(NO_PERMISSION.to_owned()),
         };
         let assignment = assignment.unwrap_or_else(|reason| {

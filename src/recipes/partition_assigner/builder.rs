@@ -16,17 +16,20 @@ use super::member::registration::Registrar;
 use super::member::{Member, MemberOptions, Registration};
 use super::name::check_member;
 use super::partitions::{self, Partitions, Source};
-use super::record::Presence;
 use super::strategy::Strategy;
 use crate::client::task::Task;
 use crate::client::{self, Client};
 use crate::engine;
 use crate::layout::partition_assigner::Paths;
+use crate::layout::partition_assigner::Presence;
 use crate::leader_latch::LeaderLatch;
 use crate::metrics::{Label, table};
 use crate::recipes::elected;
 use crate::recipes::error::from_recipe;
 use crate::util::path::{quoted, validate};
+
+/// How long the options of a member may be, as JSON.
+const MOST_PRESENCE_BYTES: usize = 16_384;
 
 /// The options of a member of an assigner; see [`PartitionAssigner::builder`].
 ///
@@ -114,14 +117,16 @@ impl PartitionAssignerBuilder {
         self
     }
 
-    /// Adds a label, for example a rack or a version. A [strategy](Self::strategy) may consider it.
+    /// Adds a label, for example a rack or a version. A [strategy](Self::strategy) may consider it. Together they may
+    /// have 16 384 bytes: each leader reads those of all members.
     pub fn label(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         self.presence.labels.insert(key.into(), value.into());
         self
     }
 
     /// Sets how long a partition may still be held after another member is to get it, for the work that is under way.
-    /// Default 5 s. The new owner gets it as soon as it is released.
+    /// Default 5 s. The new owner gets it as soon as it is released. Above ten seconds,
+    /// [`Event::Unreleased`](super::Event::Unreleased) also reports work that ends in time.
     pub fn grace_period(mut self, grace_period: Duration) -> Self {
         self.grace_period = grace_period;
         self
@@ -167,11 +172,11 @@ impl PartitionAssignerBuilder {
     ///
     /// # Errors
     /// [`Error::InvalidOption`] for a set of partitions that is missing, empty or too large, or names a partition
-    /// twice; for an id that is empty, contains a slash, or is longer than 256 bytes; for a weight of zero, or a
-    /// debounce whose limit is below its quiet time. [`Error::ForeignPath`] if kazoo's `SetPartitioner` uses the path.
-    /// [`Error::Client`] with [`ErrorKind::InvalidPath`](crate::ErrorKind::InvalidPath) for a malformed path, and if
-    /// the ensemble refuses. [`Error::Closed`] if the client is closed. While there is no connection, the call waits
-    /// for one, without a limit.
+    /// twice; for an id that is empty, contains a slash, or is longer than 256 bytes; for a weight of zero, labels
+    /// above 16 384 bytes, or a debounce whose limit is below its quiet time. [`Error::ForeignPath`] if kazoo's
+    /// `SetPartitioner` uses the path. [`Error::Client`] with [`ErrorKind::InvalidPath`](crate::ErrorKind::InvalidPath)
+    /// for a malformed path, and if the ensemble refuses. [`Error::Closed`] if the client is closed. While there is no
+    /// connection, the call waits for one, without a limit.
     ///
     /// # Cancel safety
     /// If the future is dropped before it returns, the part of the member that exists leaves in the background.
@@ -201,6 +206,10 @@ impl PartitionAssignerBuilder {
         }
         if self.presence.weight == 0 {
             return bad("a weight of 0; must be at least 1".into());
+        }
+        let bytes = self.presence.bytes().len();
+        if bytes > MOST_PRESENCE_BYTES {
+            return bad(format!("labels of {bytes} bytes as JSON; at most {MOST_PRESENCE_BYTES} are allowed"));
         }
         let (quiet, at_most) = self.debounce;
         if at_most < quiet {

@@ -81,7 +81,7 @@ pub enum Event {
         /// How many partitions it had.
         partitions: usize,
     },
-    /// A member has not handed over for five seconds. This delays these partitions and no others.
+    /// A member has not handed over for ten seconds. This delays these partitions and no others.
     ///
     /// Its work takes longer to end, or its process is stopped or gone.
     Unreleased {
@@ -123,6 +123,12 @@ pub enum Event {
         /// The id of the member.
         member: String,
     },
+    /// The work of [`run`](super::PartitionAssigner::run) on a partition did not end within the
+    /// [grace period](super::PartitionAssignerBuilder::grace_period) after a revocation, and was dropped.
+    WorkDropped {
+        /// The partition.
+        partition: String,
+    },
     /// The work of [`run`](super::PartitionAssigner::run) on a partition ended by itself. It is started again after a
     /// pause.
     WorkEnded {
@@ -157,10 +163,10 @@ impl fmt::Display for Event {
                 write!(f, "settled: {partitions} partitions are held, members: {members}")
             }
             Event::Absent { member, partitions } => {
-                write!(f, "{member} is absent, partitions that it had: {partitions}")
+                write!(f, "{member} is absent, and had {partitions} partitions")
             }
             Event::Unreleased { member, partitions } => {
-                write!(f, "{member} has not handed over, partitions: {partitions}")
+                write!(f, "{member} has to hand over {partitions} partitions, and has not done so")
             }
             Event::HeldElsewhere { partitions } => {
                 write!(f, "partitions held by sessions without a record: {partitions}")
@@ -169,6 +175,9 @@ impl fmt::Display for Event {
             Event::Registered { member } => write!(f, "this member is registered as {member}"),
             Event::Undecided { member } => write!(f, "no leader has assigned anything to this member, {member}"),
             Event::Unregistered { member } => write!(f, "the registration of this member, {member}, is gone"),
+            Event::WorkDropped { partition } => {
+                write!(f, "the work on partition {partition} did not end within the grace period, and was dropped")
+            }
             Event::WorkEnded { partition, why: None } => write!(f, "the work on partition {partition} has ended"),
             Event::WorkEnded { partition, why: Some(why) } => {
                 write!(f, "the work on partition {partition} has failed: {why}")
@@ -190,6 +199,10 @@ pub(super) struct Publisher {
 impl Publisher {
     pub(super) fn new(core: &Arc<Core>, path: &str) -> Self {
         Publisher { core: Arc::clone(core), path: path.into(), events: Broadcaster::new() }
+    }
+
+    pub(super) fn path(&self) -> &str {
+        &self.path
     }
 
     pub(super) fn failed(&self, error: client::Error) {
@@ -242,6 +255,7 @@ fn log(path: &str, happened: &Event) {
         Event::Registered { member } => tracing::info!(event = "registered", path, member, "{happened}"),
         Event::Undecided { member } => tracing::warn!(event = "undecided", path, member, "{happened}"),
         Event::Unregistered { member } => tracing::warn!(event = "unregistered", path, member, "{happened}"),
+        Event::WorkDropped { partition } => tracing::warn!(event = "work_dropped", path, partition, "{happened}"),
         Event::WorkEnded { partition, why } => {
             tracing::warn!(event = "work_ended", path, partition, reason = why, "{happened}");
         }

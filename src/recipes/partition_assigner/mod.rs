@@ -106,7 +106,8 @@
 //! The leader waits until members stop joining and leaving: by default until no member has done so for 200 ms, at most
 //! 500 ms ([`debounce`](PartitionAssignerBuilder::debounce)). Then it decides. What operators change is applied at
 //! once, and a new leader decides at once. Only in a new cluster does the first leader wait as well, so that the first
-//! member does not get everything.
+//! member does not get everything. What absent members had is reserved for them for the first 200 ms of a new leader:
+//! after an outage that ends all sessions, the members come back one after the other.
 //!
 //! [`Strategy::Sticky`] moves only what has to move; see [`strategy`]. A partition that moves goes through these steps:
 //!
@@ -117,7 +118,7 @@
 //!    takes it.
 //!
 //! Each partition takes these steps by itself, so one whose work ends slowly delays no other. A member that hands over
-//! nothing for five seconds is reported ([`Event::Unreleased`]). A member that [leaves](PartitionAssigner::leave)
+//! nothing for ten seconds is reported ([`Event::Unreleased`]). A member that [leaves](PartitionAssigner::leave)
 //! says so in its record, and hands over each partition by itself. What a member had that failed is free when the
 //! servers have ended its session, and the debounce follows.
 //!
@@ -202,8 +203,8 @@
 //!   the partitions reserved.
 //!
 //! No member works on the reserved partitions meanwhile. The delay covers a crash as well: then it begins when the
-//! session is over, so the partitions rest for T and the delay if the process does not come back. [`rebalance`] ends
-//! all delays. A new leader continues it.
+//! session is over, so the partitions rest for T and the delay if the process does not come back. What the member was
+//! to hand over is not reserved. [`rebalance`] ends all delays. A new leader continues it.
 //!
 //! # Operators
 //!
@@ -211,7 +212,7 @@
 //!
 //! * [`state`] shows who holds what, who is to get it, and what is reserved or waits.
 //! * [`pin`] gives a partition to one member while that is present. What the strategy says does not count then.
-//! * [`drain`] takes one partition after the other from a member, which gets nothing more until [`undrain`].
+//! * [`drain`] takes all partitions from a member, each when its work has ended, until [`undrain`].
 //! * [`rebalance`] moves what is reserved for absent members at once.
 //!
 //! Operators can change the set of partitions, too, if it is in a node ([`Partitions::node`]). A partition that is
@@ -256,7 +257,6 @@ mod name;
 mod operate;
 mod owned;
 mod partitions;
-mod record;
 mod run;
 pub mod strategy;
 
@@ -384,7 +384,7 @@ impl PartitionAssigner {
     }
 
     /// Waits until a leader has told this member what it should hold, and it holds exactly that. Returns at once if
-    /// that is so now.
+    /// that is so now. A new member is settled when others have handed over what it is to get.
     ///
     /// # Errors
     /// [`Error::Closed`] if the member has left, or the client was closed.
@@ -414,7 +414,8 @@ impl PartitionAssigner {
     ///
     /// All partitions are revoked. When they are released, or the
     /// [grace period](PartitionAssignerBuilder::grace_period) is over, the member deletes its nodes and leaves the
-    /// election. This returns when the server has done that or the session is over. Leaving twice is allowed.
+    /// election. Without [`run`](Self::run), release them yourself. This returns when the server has done that or the
+    /// session is over. Leaving twice is allowed.
     ///
     /// # Cancel safety
     /// Once polled, the member leaves in the background even if the future is dropped.

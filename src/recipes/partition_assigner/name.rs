@@ -1,7 +1,9 @@
 //! What the names of partitions and the ids of members may be.
 
-use super::record::MOST_ID_BYTES;
 use crate::util::path::{quoted, validate};
+
+/// The longest id of a member. Each leader reads the nodes of all members.
+pub(super) const MOST_ID_BYTES: usize = 256;
 
 /// Checks the name of a partition. The error names it, and what is allowed.
 pub(super) fn check_partition(name: &str) -> Result<(), String> {

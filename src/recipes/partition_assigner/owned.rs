@@ -213,15 +213,15 @@ impl Owned {
         *self.hold.phase.borrow()
     }
 
-    /// Asks the holder to release the partition until then.
-    pub(super) fn revoke(&self, by: Instant) {
+    /// Asks the holder to release the partition until then. Returns whether this is new to it.
+    pub(super) fn revoke(&self, by: Instant) -> bool {
         self.hold.phase.send_if_modified(|phase| {
             let is_held = *phase == Phase::Held;
             if is_held {
                 *phase = Phase::Revoking(by);
             }
             is_held
-        });
+        })
     }
 
     /// Ends the hold, even if work is left.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use futures::FutureExt;
 use futures::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::{oneshot, watch};
+use tokio::time::Instant;
 use tracing::Instrument;
 
 use super::changes::Snapshot;
@@ -35,6 +36,7 @@ impl Works {
     fn start<F, Fut>(
         &mut self,
         core: &Core,
+        path: &str,
         partition: &Owned,
         work: &Arc<F>,
     ) -> Option<impl Future<Output = (Arc<str>, Ended)> + use<F, Fut>>
@@ -55,7 +57,8 @@ impl Works {
         let (only, dropped) = watch::channel(());
         self.running.insert(Arc::clone(&name), (partition.clone(), only));
         let (done, end) = oneshot::channel();
-        let work = on_one(Arc::clone(work), partition.clone(), partition.work(), dropped);
+        let span = tracing::info_span!("partition", path, partition = %name, token = partition.fencing_token());
+        let work = on_one(Arc::clone(work), partition.clone(), partition.work(), dropped, span);
         core.runtime.spawn(async move {
             // The call may have been dropped.
             let _ = done.send(work.await);
@@ -78,7 +81,7 @@ where
     let (mut works, mut ends) = (Works::default(), FuturesUnordered::new());
     loop {
         let snapshot = snapshots.borrow_and_update().clone();
-        ends.extend(snapshot.holds.values().filter_map(|partition| works.start(core, partition, &work)));
+        ends.extend(snapshot.holds.values().filter_map(|partition| works.start(core, events.path(), partition, &work)));
         // Until there is another snapshot, only what has ended can be started again.
         loop {
             if snapshot.is_last && ends.is_empty() {
@@ -91,7 +94,8 @@ where
                     // A task ends without an outcome only with its runtime.
                     let Ok(event) = end else { return };
                     event.into_iter().for_each(|event| events.report(event));
-                    ends.extend(snapshot.holds.get(&name).and_then(|partition| works.start(core, partition, &work)));
+                    let again = snapshot.holds.get(&name);
+                    ends.extend(again.and_then(|partition| works.start(core, events.path(), partition, &work)));
                 }
                 changed = snapshots.changed(), if !snapshot.is_last => {
                     if changed.is_err() {
@@ -112,6 +116,7 @@ async fn on_one<F, Fut>(
     partition: Owned,
     working: Working,
     mut dropped: watch::Receiver<()>,
+    span: tracing::Span,
 ) -> Option<Event>
 where
     F: Fn(Owned) -> Fut,
@@ -119,7 +124,6 @@ where
     Fut::Output: WorkResult,
 {
     let name = Arc::clone(partition.partition());
-    let span = tracing::info_span!("partition", partition = %name, token = partition.fencing_token());
     let future = {
         let partition = partition.clone();
         async move { work(partition).await.into_work_result() }
@@ -134,13 +138,16 @@ where
     };
     let done = run_while_held(|| partition.is_held(), lost, &mut future).await;
     let dropped = caught(move || drop(future));
-    let is_by_itself = partition.phase() == Phase::Held && partition.has_lease();
+    let phase = partition.phase();
+    let is_by_itself = phase == Phase::Held && partition.has_lease();
+    let is_overdue = matches!(phase, Phase::Revoking(by) if Instant::now() >= by) && partition.has_lease();
     drop(working);
     let why = match (done, dropped) {
         (Some(Ok(Err(error))), _) => Some(caught(|| error.to_string()).unwrap_or_else(|panic| panic)),
         (Some(Err(panic)), _) => Some(panic_text(panic)),
         (_, Err(panic)) => Some(panic),
         (Some(Ok(Ok(()))), _) if is_by_itself => None,
+        (None, Ok(())) if is_overdue => return Some(Event::WorkDropped { partition: name.to_string() }),
         // It was asked to end, or has seen by itself that the partition was lost.
         (Some(Ok(Ok(()))) | None, Ok(())) => return None,
     };

@@ -24,6 +24,7 @@ async fn what_cannot_be_meant_is_refused_at_once() {
         (builder().id(""), "member \"\": must not be empty"),
         (builder().id("a/b"), "member \"a/b\": must not contain '/'"),
         (builder().id("x".repeat(257)), "the id of a member with 257 bytes; at most 256"),
+        (builder().label("rack", "x".repeat(16_384)), "labels of 16417 bytes as JSON; at most 16384 are allowed"),
         (builder().weight(0), "a weight of 0; must be at least 1"),
         (builder().debounce(SOON, Duration::ZERO), "must be at least that"),
     ] {

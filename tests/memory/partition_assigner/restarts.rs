@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use futures::StreamExt;
-use zookeeper_recipes::partition_assigner::{Event, PartitionAssigner, PartitionAssignerBuilder};
+use zookeeper_recipes::partition_assigner::{Event, PartitionAssigner, PartitionAssignerBuilder, Partitions, pin};
 use zookeeper_recipes::testing::TestingServer;
 use zookeeper_recipes::{Client, CreateMode};
 
@@ -48,6 +48,27 @@ async fn a_restart_within_the_delay_moves_nothing_also_when_the_leader_restarts(
             assert!(again.assigned().iter().all(|one| tokens.iter().all(|old| one.fencing_token() > *old)));
         }
     }
+}
+
+/// An outage ends all sessions. The members come back one after the other, and the first of them leads.
+#[tokio::test(start_paused = true)]
+async fn members_that_all_lose_their_sessions_get_what_they_had() {
+    let (server, clients) = setup(4).await;
+    let mut members = Vec::new();
+    for (client, id) in clients.iter().zip(["one", "two", "three", "four"]) {
+        let builder = eager(client, id).debounce(Duration::from_millis(200), SOON);
+        members.push(builder.join().await.expect("it joins"));
+    }
+    let all: Vec<_> = members.iter().collect();
+    hold(&server, &all, &[3, 3, 3, 3]).await;
+    let before: Vec<_> = members.iter().map(held).collect();
+    for client in &clients {
+        assert!(server.expire_session(client));
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    tokio::time::sleep(SOON).await;
+    hold(&server, &all, &[3, 3, 3, 3]).await;
+    assert_eq!(members.iter().map(held).collect::<Vec<_>>(), before);
 }
 
 /// Several members restart at once, and each gets what it had.
@@ -170,4 +191,37 @@ async fn a_leader_that_dies_is_replaced_and_nothing_moves_without_need() {
     for (member, before) in [&two, &three].into_iter().zip(&before) {
         assert!(before.iter().all(|partition| held(member).contains(partition)));
     }
+}
+
+/// What a member was to hand over when it vanished is not reserved for it, and another member gets it.
+#[tokio::test(start_paused = true)]
+async fn what_was_on_its_way_is_not_reserved() {
+    let (server, clients) = setup(2).await;
+    let one = patient(&clients[0], "one").join().await.expect("it joins");
+    let two = patient(&clients[1], "two").grace_period(T * 6).join().await.expect("it joins");
+    hold(&server, &[&one, &two], &[6, 6]).await;
+    let moves = held(&two)[0];
+    pin(&clients[0], BASE, &moves.to_string(), "one").await.expect("pinned");
+    tokio::time::sleep(SOON).await;
+    assert!(two.assigned()[0].is_revoked());
+    clients[1].close().await.expect("closed");
+    hold(&server, &[&one], &[6]).await;
+    assert!(held(&one).contains(&moves), "{:#?}", nodes(&server));
+}
+
+/// The set shrinks and grows again while partitions are reserved. In the end each has an owner.
+#[tokio::test(start_paused = true)]
+async fn a_set_that_shrinks_and_grows_while_partitions_are_reserved() {
+    let (server, clients) = setup(2).await;
+    server.create_by_hand("/list", "0..12", CreateMode::Persistent).expect("created");
+    let listed = |client, id| patient(client, id).partitions(Partitions::node("/list")).join();
+    let one = listed(&clients[0], "one").await.expect("it joins");
+    let two = listed(&clients[1], "two").await.expect("it joins");
+    hold(&server, &[&one, &two], &[6, 6]).await;
+    clients[1].close().await.expect("closed");
+    for list in ["0..2", "0..12"] {
+        tokio::time::sleep(SOON).await;
+        server.set_data_by_hand("/list", list).expect("set");
+    }
+    hold_within(&server, DELAY + T, &[&one], &[12]).await;
 }

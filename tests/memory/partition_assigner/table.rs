@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use futures::StreamExt;
 use zookeeper_recipes::CreateMode;
-use zookeeper_recipes::partition_assigner::{Event, PartitionAssigner, Partitions};
+use zookeeper_recipes::partition_assigner::{Event, PartitionAssigner, Partitions, Strategy, drain};
 
 use super::fixture::{BASE, eager, held, hold, hold_within, joined, setup, until};
 use crate::fixture::{SOON, T, within};
@@ -153,4 +153,31 @@ async fn a_member_that_never_leads_gets_partitions_too() {
     let one = joined(&clients[0], "one").await;
     hold_within(&server, T, &[&one, &two], &[6, 6]).await;
     assert!(one.is_leader() && !two.is_leader());
+}
+
+/// What a newcomer is to get counts, even while others still work on it.
+#[tokio::test(start_paused = true)]
+async fn a_newcomer_is_settled_when_others_have_handed_over() {
+    let (server, clients) = setup(2).await;
+    let one = eager(&clients[0], "one").grace_period(SOON * 2).join().await.expect("it joins");
+    hold(&server, &[&one], &[12]).await;
+    let two = joined(&clients[1], "two").await;
+    within("it is settled", SOON * 3, two.settled()).await.expect("it is a member");
+    assert_eq!((held(&one).len(), held(&two).len()), (6, 6));
+}
+
+/// A function that knows no capacities gets none of the drained members.
+#[tokio::test(start_paused = true)]
+async fn a_drain_does_not_stop_a_strategy_that_ignores_capacities() {
+    let (server, clients) = setup(3).await;
+    let in_turn =
+        Strategy::custom(|partitions, members| (0..partitions.len()).map(|at| at.checked_rem(members.len())).collect());
+    let join =
+        async |at: usize, id: &str| eager(&clients[at], id).strategy(in_turn.clone()).join().await.expect("it joins");
+    let (one, two, three) = (join(0, "one").await, join(1, "two").await, join(2, "three").await);
+    hold_within(&server, T, &[&one, &two, &three], &[4, 4, 4]).await;
+    drain(&clients[0], BASE, "two").await.expect("drained");
+    hold_within(&server, T, &[&one, &two, &three], &[6, 0, 6]).await;
+    clients[2].close().await.expect("closed");
+    hold_within(&server, T, &[&one, &two], &[12, 0]).await;
 }

@@ -92,6 +92,7 @@ async fn work_that_does_not_end_is_dropped_after_the_grace_period_and_then_hande
     let one = member(&clients[0], "one", SOON * 3).await;
     let _running = run(&one, &board, SOON * 1_000);
     until("it works", || board.of("one") == 12).await;
+    let events = one.events();
     let two = member(&clients[1], "two", SOON * 3).await;
     let _other = run(&two, &board, Duration::ZERO);
     let begun = Instant::now();
@@ -99,6 +100,8 @@ async fn work_that_does_not_end_is_dropped_after_the_grace_period_and_then_hande
     assert!(begun.elapsed() >= SOON * 3, "{:?}", begun.elapsed());
     hold(&server, &[&one, &two], &[6, 6]).await;
     assert_eq!(board.of("one"), 6);
+    let dropped = events.filter(|event| std::future::ready(matches!(event, Event::WorkDropped { .. })));
+    assert_eq!(within("it is reported", SOON, dropped.take(6).count()).await, 6);
 }
 
 #[tokio::test(start_paused = true)]

@@ -61,6 +61,20 @@ struct Reserved {
     of: Client,
     /// The nodes of the member then.
     nodes: BTreeSet<String>,
+    /// A leader has noted that the member is absent.
+    is_noted: bool,
+}
+
+impl Reserved {
+    /// Forgets what the member was to hand over before a leader noted that it is absent: that is not reserved.
+    fn look(&mut self, record: &[u8]) {
+        let Ok(record) = serde_json::from_slice::<serde_json::Value>(record) else { return };
+        if !self.is_noted {
+            let assigned = record["assigned"].as_array().map_or(&[][..], Vec::as_slice);
+            self.partitions.retain(|partition| assigned.iter().any(|name| name == partition.as_str()));
+            self.is_noted = record["absent"] == true;
+        }
+    }
 }
 
 #[derive(Default)]
@@ -162,7 +176,12 @@ impl Ledger {
         let mut state = self.state();
         let Some(id) = state.members.get(&number).map(|member| member.id.clone()) else { return };
         let nodes = self.nodes_of(&id);
-        state.reserved.insert(id, Reserved { partitions, until, of: of.clone(), nodes });
+        let config = self.world.get().and_then(|(server, _)| server.get(&format!("{BASE}/config"))).unwrap_or_default();
+        if String::from_utf8_lossy(&config).contains(r#""drained":["#) {
+            // Perhaps this one, before the leader has acted on it.
+            return;
+        }
+        state.reserved.insert(id, Reserved { partitions, until, of: of.clone(), nodes, is_noted: false });
     }
 
     /// Notes that a member has come back, or has come back and left again: what it had may be divided again.
@@ -228,6 +247,9 @@ impl Ledger {
         state.excused.retain(|_, until| now <= *until);
         if let Some((server, _)) = self.world.get() {
             state.reserved.retain(|_, reserved| server.is_frozen(&reserved.of));
+            for (id, reserved) in &mut state.reserved {
+                reserved.look(&server.get(&format!("{BASE}/assignments/{id}")).unwrap_or_default());
+            }
         }
         self.look_at_holds(state, now);
         state.look_for_two();

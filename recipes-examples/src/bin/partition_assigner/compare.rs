@@ -49,7 +49,7 @@ pub(crate) async fn play(stage: &Stage, path: &str) -> Result<()> {
          requests       sent by all members until none has work left, without heartbeats\n\
          woken          notifications that the servers sent{}\n\
          all owned in   the time until each partition has an owner again; the assigner first waits 200 ms for others\n\
-         \x20              that leave",
+         \x20              that leave, unless its leader leaves",
         if stage.embedded().is_some() { "" } else { ": only the ensemble in memory counts them" }
     );
     Ok(())

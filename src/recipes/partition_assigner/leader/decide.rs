@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::time::Instant;
 
@@ -13,8 +14,10 @@ use crate::partition_assigner::strategy::{self, Partition};
 impl Term<'_> {
     /// Notes which members are absent, and gives up those that have been absent for too long.
     pub(super) fn expire(&mut self, now: Instant) {
-        let delay = self.leader.options.rebalance_delay;
-        for (member, partitions) in self.view.note_absent(now, self.epoch.began, !delay.is_zero()) {
+        // A new leader decides at once, and waits only for absent members: after an outage that ends all sessions,
+        // members come back one after the other.
+        let is_waited_for = !self.leader.options.rebalance_delay.is_zero() || !self.is_decided;
+        for (member, partitions) in self.view.note_absent(now, self.epoch.began, is_waited_for) {
             self.leader.events.report(Event::Absent { member, partitions });
             self.debounce.disturb(now);
         }
@@ -23,7 +26,7 @@ impl Term<'_> {
         if std::mem::take(&mut self.is_rebalance_due) {
             self.view.abandon(now);
         }
-        if let Some(until) = now.checked_sub(delay)
+        if let Some(until) = now.checked_sub(self.delay())
             && self.view.abandon(until)
         {
             // The delay was longer than any debounce.
@@ -31,10 +34,15 @@ impl Term<'_> {
         }
     }
 
+    /// Returns how long absent members are waited for, if they are.
+    fn delay(&self) -> Duration {
+        self.leader.options.rebalance_delay.max(self.leader.options.quiet)
+    }
+
     /// Returns when the next member is given up.
     pub(super) fn next_expiry(&self) -> Option<Instant> {
         let since = self.view.absent.values().filter_map(|since| *since).min()?;
-        since.checked_add(self.leader.options.rebalance_delay)
+        since.checked_add(self.delay())
     }
 
     /// Decides which member each partition goes to. If the strategy fails, everything stays.
@@ -44,16 +52,14 @@ impl Term<'_> {
         let members: Vec<strategy::Member> = self
             .view
             .members()
-            .map(|(id, presence)| match config.drained.contains(id) {
-                true => presence.member(id).capacity(0),
-                false => presence.member(id),
-            })
+            .filter(|(id, _)| !config.drained.contains(*id))
+            .map(|(id, presence)| strategy::Member::of(id, presence))
             .collect();
         let index: BTreeMap<&str, usize> =
             members.iter().enumerate().map(|(index, member)| (member.id.as_str(), index)).collect();
         let Owners { of: owners, reserved } = self.owners();
         let pinned = |name: &Arc<str>| {
-            let id = config.pins.get(name).filter(|id| !config.drained.contains(*id))?;
+            let id = config.pins.get(name)?;
             index.get(id.as_str()).copied()
         };
         let partition = |name: &Arc<str>| Partition {
@@ -73,7 +79,7 @@ impl Term<'_> {
             .collect();
         let unassigned = partitions.len() - targets.len();
         let reserved = reserved.into_iter().filter(|(name, _)| set.contains(*name));
-        targets.extend(reserved.filter_map(|(name, id)| Some((Arc::clone(name), id?.to_owned()))));
+        targets.extend(reserved.map(|(name, id)| (Arc::clone(name), id.to_owned())));
         if unassigned != self.reported.unassigned && unassigned > 0 {
             self.leader.events.report(Event::Unassigned { partitions: unassigned });
         }
@@ -92,8 +98,8 @@ impl Term<'_> {
                     owners.of.extend(assignment.assigned.iter().map(|name| (Arc::clone(name), id.as_str())));
                 }
                 Standing::Reserved => {
-                    owners.reserved.extend(assignment.held.iter().map(|name| (name, None)));
-                    owners.reserved.extend(assignment.assigned.iter().map(|name| (name, Some(id.as_str()))));
+                    // What it was to hand over is not reserved.
+                    owners.reserved.extend(assignment.assigned.iter().map(|name| (name, id.as_str())));
                 }
                 Standing::Abandoned => {}
             }
@@ -106,6 +112,6 @@ impl Term<'_> {
 struct Owners<'a> {
     /// The member that each partition is assigned to, or was to go to.
     of: BTreeMap<Arc<str>, &'a str>,
-    /// What is left out of the decision, with the member that gets it if that comes back.
-    reserved: BTreeMap<&'a Arc<str>, Option<&'a str>>,
+    /// What is left out of the decision, with the member that it is for.
+    reserved: BTreeMap<&'a Arc<str>, &'a str>,
 }

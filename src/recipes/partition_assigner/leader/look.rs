@@ -12,11 +12,11 @@ use tokio::time::Instant;
 use super::term::{RecordWatch, Term, Watches};
 use super::view::{Present, Record, Standing};
 use crate::engine::{self, Watch};
+use crate::layout::partition_assigner::{Assignment, Config, Presence};
 use crate::layout::partition_assigner::{read_member, read_owned};
 use crate::partition_assigner::events::Event;
 use crate::partition_assigner::member::registration::AT_ONCE;
 use crate::partition_assigner::partitions::{self, Source};
-use crate::partition_assigner::record::{Assignment, Config, Presence};
 use crate::recipes::elected::End;
 use crate::util::wait::sleep_until_opt;
 use crate::util::znode::Stat;
@@ -191,7 +191,9 @@ impl Term<'_> {
                     if self.set.replace(set).is_some() {
                         self.debounce.skip();
                     }
-                    self.view.owned = None;
+                    if let Some(set) = &self.set {
+                        self.view.forget_all_but(set);
+                    }
                 }
             }
             Err(why) => self.leader.events.report(Event::PartitionsInvalid { why: format!("{path}: {why}") }),

@@ -65,7 +65,7 @@ impl Measured {
 
     /// Counts the partitions that a write assigns, before it changes the view.
     pub(super) fn count(&self, view: &View, write: &Write) {
-        let (Change::Create(next) | Change::Set(next, _)) = &write.change else { return };
+        let (Change::Create(next) | Change::Set(next, _) | Change::Renew(next, _)) = &write.change else { return };
         let before = view.records.get(&write.id).map(|record| &record.assignment);
         let is_new = |name: &&Arc<str>| {
             before.is_none_or(|before| before.member != next.member || !before.assigned.contains(*name))

@@ -8,7 +8,10 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
 use super::view::{Record, Standing, View};
-use crate::partition_assigner::record::Assignment;
+use crate::layout::partition_assigner::Assignment;
+
+/// A record with more versions is created again. A version of -1 means any version, and would come after 2^32 writes.
+const MOST_VERSION: i32 = 1 << 30;
 
 /// A write of a member's record.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,6 +26,8 @@ pub(super) enum Change {
     Create(Assignment),
     /// At this version.
     Set(Assignment, i32),
+    /// At this version, in a new node.
+    Renew(Assignment, i32),
     /// At this version.
     Delete(i32),
 }
@@ -42,16 +47,15 @@ pub(super) fn plan(view: &View) -> Vec<Write> {
             Standing::Followed => followed(record, wanted(id), &free),
             Standing::Returned if view.may_address(id) => returned(view, id, record, wanted(id), &free),
             // A registration that gets no record is like none: others get what the earlier one had.
-            Standing::Returned | Standing::Abandoned => view.owned.as_ref().map(|_| Change::Delete(record.version)),
-            Standing::Reserved => reserved(record),
+            Standing::Returned | Standing::Abandoned => view.owned.as_ref().and_then(|_| dissolved(record)),
+            Standing::Reserved => reserved(view, record),
         };
         Some(Write { id: id.clone(), change: change? })
     });
     let new = view.members().filter(|(id, _)| !view.records.contains_key(*id) && !view.unread.contains(*id));
     let new = new.filter(|(id, _)| view.may_address(id)).filter_map(|(id, _)| {
-        let assigned = wanted(id).iter().filter(|name| free.contains(name)).map(|name| Arc::clone(name)).collect();
-        let member = view.registration(id)?.to_owned();
-        Some(Write { id: id.clone(), change: Change::Create(Assignment { member, assigned, ..Assignment::default() }) })
+        let assigned = wanted(id).iter().filter(|name| free.contains(name));
+        Some(Write { id: id.clone(), change: Change::Create(first(view, id, assigned, wanted(id))?) })
     });
     known.chain(new).collect()
 }
@@ -61,13 +65,34 @@ fn followed(record: &Record, wanted: &BTreeSet<&Arc<str>>, free: &Free<'_>) -> O
     let before = &record.assignment;
     let assigned = wanted.iter().filter(|name| before.assigned.contains(**name) || free.contains(name));
     let assigned: BTreeSet<Arc<str>> = assigned.map(|name| Arc::clone(name)).collect();
-    (assigned != before.assigned).then(|| Change::Set(Assignment { assigned, ..before.clone() }, record.version))
+    let partial = assigned.len() < wanted.len();
+    let is_old = record.version > MOST_VERSION && !record.is_kept;
+    // That there is more to come is not worth a write.
+    let is_due = is_old || assigned != before.assigned || (before.partial && !partial);
+    is_due.then(|| {
+        let next = Assignment { assigned, partial, ..before.clone() };
+        if is_old { Change::Renew(next, record.version) } else { Change::Set(next, record.version) }
+    })
 }
 
-/// The record of an absent member shows later leaders since when it is absent: since it was written.
-fn reserved(record: &Record) -> Option<Change> {
+/// A record that cannot be deleted lists nothing instead.
+fn dissolved(record: &Record) -> Option<Change> {
+    if !record.is_kept {
+        return Some(Change::Delete(record.version));
+    }
+    let nothing = Assignment::default();
+    (record.assignment != nothing).then_some(Change::Set(nothing, record.version))
+}
+
+/// The record of an absent member shows later leaders since when it is absent: since it was written. What the member
+/// was to hand over is not reserved for it, and is free when its session is over.
+fn reserved(view: &View, record: &Record) -> Option<Change> {
     let before = &record.assignment;
-    (!before.absent).then(|| Change::Set(Assignment { absent: true, ..before.clone() }, record.version))
+    let may_be_held = |name: &&Arc<str>| view.owned.as_ref().is_none_or(|owned| owned.contains(*name));
+    let is_kept = |name: &&Arc<str>| before.assigned.contains(*name) || may_be_held(name);
+    let held: BTreeSet<Arc<str>> = before.held.iter().filter(is_kept).cloned().collect();
+    let is_due = !before.absent || held != before.held;
+    is_due.then(|| Change::Set(Assignment { absent: true, held, ..before.clone() }, record.version))
 }
 
 /// A member with a new registration gets what its earlier one had, once it is not held any more.
@@ -78,9 +103,19 @@ fn returned(view: &View, id: &str, record: &Record, wanted: &BTreeSet<&Arc<str>>
         is_listed && !owned.contains(name)
     };
     let assigned = wanted.iter().filter(|name| is_released(name) || free.contains(name));
-    let assigned = assigned.map(|name| Arc::clone(name)).collect();
-    let member = view.registration(id)?.to_owned();
-    Some(Change::Set(Assignment { member, assigned, ..Assignment::default() }, record.version))
+    Some(Change::Set(first(view, id, assigned, wanted)?, record.version))
+}
+
+/// Returns the first record of the registration that counts.
+fn first<'a>(
+    view: &View,
+    id: &str,
+    assigned: impl Iterator<Item = &'a &'a Arc<str>>,
+    wanted: &BTreeSet<&Arc<str>>,
+) -> Option<Assignment> {
+    let assigned: BTreeSet<_> = assigned.map(|name| Arc::clone(name)).collect();
+    let (member, partial) = (view.registration(id)?.to_owned(), assigned.len() < wanted.len());
+    Some(Assignment { member, assigned, partial, ..Assignment::default() })
 }
 
 /// The partitions that may be granted.
@@ -106,7 +141,7 @@ impl View {
         let before = self.records.get(&write.id).map(|record| record.assignment.clone());
         let (next, is_dissolved) = match write.change {
             Change::Create(next) => (Some(next), false),
-            Change::Set(next, _) => {
+            Change::Set(next, _) | Change::Renew(next, _) => {
                 let is_dissolved = before.as_ref().is_some_and(|before| before.member != next.member);
                 (Some(next), is_dissolved)
             }

@@ -9,8 +9,10 @@ use super::term::Term;
 use super::view::{Overdue, Standing};
 use crate::partition_assigner::events::Event;
 
-/// How long a member may take to hand over before an event reports it.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// How long a member may take to hand over before an event reports it: longer than the default grace period.
+const UNRELEASED: Duration = Duration::from_secs(10);
+/// How long partitions without a record may be held before an event reports it.
+const ELSEWHERE: Duration = Duration::from_secs(5);
 
 impl Term<'_> {
     /// Reports what is overdue, and that everything is settled, each once.
@@ -32,7 +34,7 @@ impl Term<'_> {
     fn report_unreleased(&mut self, now: Instant) {
         for (id, record) in &mut self.view.records {
             let Some(overdue) = record.revoked.as_mut().filter(|overdue| !overdue.is_reported) else { continue };
-            if now.saturating_duration_since(overdue.since) >= PATIENCE {
+            if now.saturating_duration_since(overdue.since) >= UNRELEASED {
                 overdue.is_reported = true;
                 let partitions = record.assignment.revoked().count();
                 self.leader.events.report(Event::Unreleased { member: id.clone(), partitions });
@@ -42,8 +44,11 @@ impl Term<'_> {
 
     /// Returns when the next event may be due.
     pub(super) fn next_report(&self, now: Instant) -> Option<Instant> {
-        let waiting = self.view.records.values().filter_map(|record| record.revoked).chain(self.reported.elsewhere);
-        let due = waiting.filter(|overdue| !overdue.is_reported).map(|overdue| overdue.since + PATIENCE).min();
+        let unreleased = self.view.records.values().filter_map(|record| record.revoked);
+        let waiting = unreleased.zip(std::iter::repeat(UNRELEASED));
+        let waiting = waiting.chain(self.reported.elsewhere.map(|overdue| (overdue, ELSEWHERE)));
+        let due =
+            waiting.filter(|(overdue, _)| !overdue.is_reported).map(|(overdue, after)| overdue.since + after).min();
         due.filter(|due| *due > now)
     }
 
@@ -57,7 +62,7 @@ impl Term<'_> {
             return;
         }
         let overdue = self.reported.elsewhere.get_or_insert(Overdue { since: now, is_reported: false });
-        if !overdue.is_reported && now.saturating_duration_since(overdue.since) >= PATIENCE {
+        if !overdue.is_reported && now.saturating_duration_since(overdue.since) >= ELSEWHERE {
             overdue.is_reported = true;
             self.leader.events.report(Event::HeldElsewhere { partitions });
         }

@@ -15,10 +15,13 @@ use super::measure::Measured;
 use super::view::{Overdue, View};
 use crate::client::session::Session;
 use crate::engine::{Op, Watch};
+use crate::layout::partition_assigner::Config;
 use crate::partition_assigner::events::Event;
 use crate::partition_assigner::partitions::Names;
-use crate::partition_assigner::record::Config;
 use crate::recipes::elected::{Debounce, End, Epoch, take_over};
+
+/// How many records one transaction contains at most.
+pub(super) const MOST_WRITES: usize = 1_000;
 
 /// The leader's watches. Each is `None` once it has fired: then there is something to read.
 #[derive(Default)]
@@ -79,6 +82,8 @@ pub(super) struct Term<'a> {
     pub(super) is_decided: bool,
     pub(super) reported: Reported,
     pub(super) measured: Measured,
+    /// How many records one transaction contains at most. Fewer while members write theirs all the time.
+    pub(super) most_writes: usize,
 }
 
 impl<'a> Term<'a> {
@@ -123,6 +128,7 @@ impl<'a> Term<'a> {
             debounce: Debounce::new(leader.options.quiet, leader.options.at_most),
             is_decided: false,
             reported: Reported::default(),
+            most_writes: MOST_WRITES,
             measured: Measured::new(&leader.registrar.core, &leader.registrar.paths.base),
         }
     }

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::layout::partition_assigner::{Assignment, Presence};
 use crate::partition_assigner::partitions::Names;
-use crate::partition_assigner::record::{Assignment, Presence};
 
 /// A registration of a member that is present.
 #[derive(Debug, Clone)]
@@ -30,6 +30,8 @@ pub(super) struct Record {
     pub(super) modified: i64,
     /// Since when it has been waiting for the member to hand over.
     pub(super) revoked: Option<Overdue>,
+    /// It cannot be deleted: there are nodes below it.
+    pub(super) is_kept: bool,
 }
 
 /// Since when the leader has been waiting for something.
@@ -61,7 +63,7 @@ pub(super) struct View {
     pub(super) unread: BTreeSet<String>,
     /// Since when members that have records are absent; `None` if they are not waited for any more.
     pub(super) absent: BTreeMap<String, Option<Instant>>,
-    /// The partitions that no member holds unless a record says so.
+    /// The partitions that no member holds unless a record says so. All that records list are among them.
     pub(super) proven: BTreeSet<Arc<str>>,
     /// The partitions for which there were nodes in the latest listing. `None` if a record or a member was read since.
     pub(super) owned: Option<BTreeSet<Arc<str>>>,
@@ -161,9 +163,20 @@ impl View {
         self.owned = None;
         self.proven.extend(assignment.assigned.iter().chain(&assignment.held).cloned());
         let is_revoked = assignment.revoked().next().is_some();
-        let before = self.records.get(id).and_then(|record| record.revoked);
+        let before = self.records.get(id);
+        let is_kept = before.is_some_and(|before| before.is_kept);
+        // A member that has handed one over is not waited for longer than one that is to hand over its first.
+        let is_stuck = |before: &&Record| before.assignment.revoked().all(|name| assignment.held.contains(name));
+        let before = before.filter(is_stuck).and_then(|before| before.revoked);
         let revoked = before.or(Some(Overdue { since: now, is_reported: false })).filter(|_| is_revoked);
-        self.records.insert(id.to_owned(), Record { assignment, version, modified: 0, revoked });
+        self.records.insert(id.to_owned(), Record { assignment, version, modified: 0, revoked, is_kept });
+    }
+
+    /// Notes that a record cannot be deleted.
+    pub(super) fn keep(&mut self, id: &str) {
+        if let Some(record) = self.records.get_mut(id) {
+            record.is_kept = true;
+        }
     }
 
     /// Notes that a record is gone: who holds what it listed is not known, and an earlier listing does not prove it.
@@ -184,10 +197,22 @@ impl View {
         records.flat_map(|record| record.assignment.assigned.iter().chain(&record.assignment.held)).collect()
     }
 
+    /// Notes that the set is another one. What records list stays proven.
+    pub(super) fn forget_all_but(&mut self, set: &Names) {
+        self.owned = None;
+        let listed: HashSet<Arc<str>> = self.listed().into_iter().cloned().collect();
+        self.proven.retain(|name| set.contains(name) || listed.contains(name));
+    }
+
     /// Returns whether the leader must know who holds partitions that no followed record lists.
     pub(super) fn needs_proof(&self, set: &Names) -> bool {
-        let dissolves = |standing| matches!(standing, Standing::Returned | Standing::Abandoned);
-        if self.standings().any(|(_, _, standing)| dissolves(standing)) {
+        let dissolves = |id: &str, record: &Record, standing| match standing {
+            Standing::Followed => false,
+            Standing::Reserved => record.assignment.revoked().next().is_some(),
+            Standing::Returned if self.may_address(id) => true,
+            Standing::Returned | Standing::Abandoned => !record.is_kept || record.assignment != Assignment::default(),
+        };
+        if self.standings().any(|(id, record, standing)| dissolves(id, record, standing)) {
             return true;
         }
         let mut unproven = set.iter().filter(|name| !self.proven.contains(*name)).peekable();

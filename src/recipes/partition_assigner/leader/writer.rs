@@ -5,13 +5,11 @@ use std::collections::VecDeque;
 use tokio::time::Instant;
 
 use super::plan::{Change, Write, plan};
-use super::term::Term;
+use super::term::{MOST_WRITES, Term};
 use crate::engine::{self, Multi, Op, OpResult};
 use crate::recipes::elected::End;
 use crate::util::znode::CreateMode;
 
-/// How many records one transaction contains at most.
-const CHUNK: usize = 1_000;
 /// What a request contains for each record, besides its path and its data: the header of the operation, and an ACL.
 const BYTES_OF_OP: usize = 128;
 
@@ -35,19 +33,25 @@ impl Term<'_> {
         );
         let mut most_bytes = registrar.core.config.max_request_bytes / 2;
         while !rest.is_empty() {
-            let (chunk, ops) = self.take_chunk(&mut rest, most_bytes);
+            let (mut chunk, ops) = self.take_chunk(&mut rest, most_bytes);
             match self.commit(ops).await? {
                 Committed::Versions(versions) => {
+                    self.most_writes = (self.most_writes * 2).min(MOST_WRITES);
                     for (write, version) in chunk.into_iter().zip(versions) {
                         self.measured.count(&self.view, &write);
                         self.view.written(write, version, now);
                     }
                 }
-                // What else is planned may depend on it: everything is planned again.
+                // The others do not depend on it: a record lists no more than was known. They are written in smaller
+                // transactions. Otherwise members that write all the time would have all of them refused.
                 Committed::Stale { index, is_address } => {
-                    if let Some(write) = chunk.get(index) {
-                        self.mark_stale(write, is_address);
-                    }
+                    self.most_writes = (chunk.len() / 2).max(1);
+                    let stale = chunk.remove(index);
+                    self.mark_stale(&stale, is_address);
+                    chunk.into_iter().rev().for_each(|write| rest.push_front(write));
+                }
+                Committed::HasChildren { index } => {
+                    self.view.keep(&chunk.remove(index).id);
                     return Ok(true);
                 }
                 Committed::TooLarge(_) if chunk.len() > 1 => {
@@ -78,6 +82,16 @@ impl Term<'_> {
                 Op::Create { path, data: record.bytes(), mode: CreateMode::Persistent, acls: core.config.acls.clone() }
             }
             Change::Set(record, version) => Op::SetData { path, data: record.bytes(), version: Some(*version) },
+            // Its versions begin again, long before one of them means any version.
+            Change::Renew(record, version) => {
+                let create = Op::Create {
+                    path: path.clone(),
+                    data: record.bytes(),
+                    mode: CreateMode::Persistent,
+                    acls: core.config.acls.clone(),
+                };
+                return vec![Op::Delete { path, version: Some(*version) }, create];
+            }
             Change::Delete(version) => Op::Delete { path, version: Some(*version) },
         };
         self.address(write).into_iter().chain([change]).collect()
@@ -104,7 +118,7 @@ impl Term<'_> {
         };
         let mut total = 0;
         let (mut chunk, mut all_ops) = (Vec::new(), Vec::new());
-        while chunk.len() < CHUNK {
+        while chunk.len() < self.most_writes {
             let Some(next) = rest.front() else { break };
             let ops = self.ops(next);
             total += ops.iter().map(bytes).sum::<usize>();
@@ -128,6 +142,7 @@ impl Term<'_> {
             ops.extend(write);
             ends.push(ops.len());
         }
+        let creates: Vec<bool> = ops.iter().map(|op| matches!(op, Op::Create { .. })).collect();
         match self.session.multi(ops).await {
             Ok(Multi::Committed(results)) => {
                 let version = |result: OpResult| match result {
@@ -137,6 +152,14 @@ impl Term<'_> {
                 let changes =
                     results.into_iter().enumerate().filter(|(index, _)| ends.binary_search(&(index + 1)).is_ok());
                 Ok(Committed::Versions(changes.map(|(_, result)| version(result)).collect()))
+            }
+            // The directory was deleted by hand.
+            Ok(Multi::Refused { index, error: engine::Error::NoNode }) if creates.get(index) == Some(&true) => {
+                self.leader.registrar.directories(&self.session).await.map_err(End::Failed)?;
+                Err(End::Superseded)
+            }
+            Ok(Multi::Refused { index, error: engine::Error::NotEmpty }) => {
+                Ok(Committed::HasChildren { index: ends.partition_point(|end| *end <= index) })
             }
             Ok(Multi::Refused {
                 index,
@@ -163,6 +186,8 @@ enum Committed {
     /// The write at this index was refused. Its record was written by its member, or by hand; or its registration is
     /// gone, or had a record before.
     Stale { index: usize, is_address: bool },
+    /// The record of the write at this index cannot be deleted: there are nodes below it.
+    HasChildren { index: usize },
     /// The servers refuse a request of this size.
     TooLarge(engine::Error),
 }

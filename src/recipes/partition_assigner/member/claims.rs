@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use tokio::time::Instant;
 
+use crate::layout::partition_assigner::Assignment;
 use crate::partition_assigner::owned::{Owned, Phase};
-use crate::partition_assigner::record::Assignment;
 use crate::util::clock;
 
 /// How many partitions one transaction changes at most.
@@ -90,9 +90,12 @@ impl Claims {
     }
 
     /// Asks for the release of everything that is not assigned.
-    pub(super) fn revoke(&self, assigned: &BTreeSet<Arc<str>>, by: Instant) {
-        let revoked = self.all.iter().filter(|(name, _)| !assigned.contains(*name));
-        revoked.filter_map(|(_, claim)| claim.hold.as_ref()).for_each(|hold| hold.revoke(by));
+    pub(super) fn revoke(&self, assigned: &BTreeSet<Arc<str>>, by: Instant, path: &str) {
+        for (partition, claim) in self.all.iter().filter(|(name, _)| !assigned.contains(*name)) {
+            if claim.hold.as_ref().is_some_and(|hold| hold.revoke(by)) {
+                tracing::debug!(event = "partition_revoked", path, %partition, "the partition is to be handed over");
+            }
+        }
     }
 
     /// Ends all holds at once.

@@ -10,10 +10,10 @@ use super::claims::{Claim, Claims, MOST_AT_ONCE, Pending};
 use super::{Leave, Member};
 use crate::client::session::{Condition, Session};
 use crate::engine::{self, Event as Change, Watch};
+use crate::layout::partition_assigner::Assignment;
 use crate::partition_assigner::changes::Holds;
 use crate::partition_assigner::events::Event;
 use crate::partition_assigner::owned::{Held, Owned, Phase};
-use crate::partition_assigner::record::Assignment;
 use crate::util::backoff::Backoff;
 use crate::util::wait::{fired, sleep_until_opt};
 
@@ -152,7 +152,7 @@ impl<'a> Following<'a> {
                     self.is_settled = false;
                     if leaving.is_some() {
                         // Work ends while the lease lasts, even if the others get nothing before the reconnect.
-                        self.claims.revoke(&BTreeSet::new(), self.deadline());
+                        self.claims.revoke(&BTreeSet::new(), self.deadline(), &self.member.registrar.paths.base);
                     }
                 }
                 Condition::Connected(connection) if self.failed_on == Some(connection) => {
@@ -233,8 +233,11 @@ impl<'a> Following<'a> {
         self.look(connection).await?;
         self.resolve().await?;
         let assigned = self.assigned(leaving);
+        if matches!(self.known, Known::Ours(..)) {
+            self.paused.retain(|name, _| assigned.contains(name));
+        }
         self.claims.end_overdue(Instant::now(), Owned::has_lease);
-        self.claims.revoke(&assigned, self.deadline());
+        self.claims.revoke(&assigned, self.deadline(), &self.member.registrar.paths.base);
         self.hold(&assigned);
         self.publish();
         if let Some(leave) = leaving.filter(|_| self.claims.all.is_empty()) {
@@ -250,7 +253,7 @@ impl<'a> Following<'a> {
             }
         };
         let held: BTreeSet<_> = self.claims.holds().into_keys().collect();
-        self.is_settled = matches!(self.known, Known::Ours(..)) && held == assigned;
+        self.is_settled = held == assigned && matches!(&self.known, Known::Ours(record, _) if !record.partial);
         Ok(advanced)
     }
 

@@ -15,10 +15,10 @@ use self::registration::{Failed, Registrar};
 use super::changes::Channel;
 use super::error::Error;
 use super::events::{Event, Publisher};
-use super::record::Presence;
 use crate::client;
 use crate::client::core::KeepAlive;
 use crate::client::session::{Condition, Session};
+use crate::layout::partition_assigner::Presence;
 use crate::util::backoff::Backoff;
 use crate::util::clock::Instant;
 

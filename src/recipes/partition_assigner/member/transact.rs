@@ -8,11 +8,11 @@ use futures::stream::{StreamExt, TryStreamExt};
 use tokio::time::Instant;
 
 use super::Leave;
-use super::claims::{Claim, Pending, Step};
+use super::claims::{Claim, MOST_AT_ONCE, Pending, Step};
 use super::following::{Advanced, End, Following, Known};
 use super::registration::AT_ONCE;
 use crate::engine::{self, Multi, Op, OpResult};
-use crate::partition_assigner::record::Assignment;
+use crate::layout::partition_assigner::Assignment;
 use crate::util::znode::CreateMode;
 
 /// What a request contains for each node, besides its path: the header of the operation, and an ACL.
@@ -63,7 +63,6 @@ impl Following<'_> {
         let Some(step) = self.claims.step(record, assigned, self.most, is_leaving, may_take) else {
             return Ok(Advanced::Waits);
         };
-        step.give.iter().filter(|name| assigned.contains(*name)).for_each(|name| self.pause(name));
         let record = Assignment { leaving: is_leaving, ..record.clone() };
         self.commit(&record, version, step).await
     }
@@ -107,7 +106,10 @@ impl Following<'_> {
         match outcome {
             Multi::Committed(results) => {
                 let Some(OpResult::SetData { stat }) = results.into_iter().nth(1) else { return Ok(Advanced::Again) };
+                self.log(&step, stat.mzxid);
+                step.give.iter().filter(|name| next.assigned.contains(*name)).for_each(|name| self.pause(name));
                 self.forget(&step.give);
+                self.most = (self.most * 2).min(MOST_AT_ONCE);
                 let now = registrar.core.clock.now();
                 // The nodes were created by the transaction that wrote the record.
                 let claims = pending.into_iter().map(|(name, path)| (name, Claim::new(path, stat.mzxid, now)));
@@ -124,10 +126,24 @@ impl Following<'_> {
             Multi::Refused { index, error: engine::Error::NoNode } if (2..2 + step.give.len()).contains(&index) => {
                 self.forget(&step.give[index - 2..index - 1]);
             }
+            // The directory of the partitions was deleted by hand.
+            Multi::Refused { index, error: engine::Error::NoNode } if index >= 2 + step.give.len() => {
+                registrar.directories(&self.session).await.map_err(End::Refused)?;
+            }
             Multi::Refused { error: engine::Error::TooLarge(_), .. } if self.most > 1 => self.most /= 2,
             Multi::Refused { error, .. } => return Err(End::Refused(error)),
         }
         Ok(Advanced::Again)
+    }
+
+    fn log(&self, step: &Step, token: i64) {
+        let path = &self.member.registrar.paths.base;
+        for partition in &step.give {
+            tracing::debug!(event = "partition_handed_over", path, %partition, "handed the partition over");
+        }
+        for partition in &step.take {
+            tracing::debug!(event = "partition_taken", path, %partition, token, "took the partition");
+        }
     }
 
     fn forget(&mut self, given: &[Arc<str>]) {

@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use super::super::record::{Assignment, Config, Presence};
 use super::value::{AssignerState, MemberInfo, PartitionInfo, UnreadableNode};
 use crate::layout::partition_assigner::OWNED;
+use crate::layout::partition_assigner::{Assignment, Config, Presence};
 use crate::util::natural::natural;
 use crate::util::path::join;
 

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use super::super::error::Error;
-use super::super::record::Config;
 use super::edit::Edit;
 use crate::client::core::Core;
 use crate::client::ops::{MAYBE_DONE, outcome_unknown};
 use crate::client::session::Session;
 use crate::client::{self, Client, ErrorKind, parents};
 use crate::engine;
+use crate::layout::partition_assigner::Config;
 use crate::layout::partition_assigner::Paths;
 use crate::util::path::{self, quoted_bytes};
 use crate::util::znode::CreateMode;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::super::name::{check_member, check_partition};
-use super::super::record::Config;
+use crate::layout::partition_assigner::Config;
 
 /// A change of the configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -69,7 +69,7 @@ impl Edit {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::partition_assigner::record::MOST_ID_BYTES;
+    use crate::partition_assigner::name::MOST_ID_BYTES;
 
     fn edits() -> [Edit; 5] {
         let (partition, member) = (Arc::from("7"), "a".to_owned());

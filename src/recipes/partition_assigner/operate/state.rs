@@ -5,7 +5,6 @@ use std::sync::Arc;
 use futures::stream::{self, StreamExt};
 
 use super::super::error::Error;
-use super::super::record::{Assignment, Config, Presence};
 use super::assemble::{Found, Owned, Present, assemble};
 use super::value::AssignerState;
 use crate::client::session::Session;
@@ -14,6 +13,7 @@ use crate::contender::participants;
 use crate::engine;
 use crate::layout::line;
 use crate::layout::partition_assigner::{ASSIGNMENTS, CONFIG, LEADER, MEMBERS, OWNED, Paths, read_member, read_owned};
+use crate::layout::partition_assigner::{Assignment, Config, Presence};
 use crate::util::path::{self, join};
 use crate::util::znode::Stat;
 

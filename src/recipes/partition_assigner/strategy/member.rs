@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::error::StrategyError;
+use crate::layout::partition_assigner::Presence;
 
 /// A member that can get partitions, as a strategy sees it.
 ///
@@ -34,6 +35,12 @@ impl Member {
     /// Returns a member of weight 1, with no limit and no labels.
     pub fn new(id: impl Into<String>) -> Self {
         Member { id: id.into(), weight: 1, capacity: None, labels: BTreeMap::new() }
+    }
+
+    /// Returns the member with the options that it has written.
+    pub(in crate::recipes::partition_assigner) fn of(id: &str, presence: &Presence) -> Self {
+        let Presence { weight, capacity, labels } = presence.clone();
+        Member { id: id.into(), weight, capacity, labels }
     }
 
     /// Sets the weight.

@@ -141,9 +141,9 @@ impl Strategy {
     /// };
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// // "east/orders-0" may go only to members whose label "rack" is "east".
+    /// // "east.orders-0" may go only to members whose label "rack" is "east".
     /// let strategy = Strategy::eligible(|partition, member| {
-    ///     let rack = partition.split('/').next();
+    ///     let rack = partition.split('.').next();
     ///     member.labels.get("rack").map(String::as_str) == rack
     /// });
     /// let members = [
@@ -151,7 +151,7 @@ impl Strategy {
     ///     Member::new("b").label("rack", "west"),
     ///     Member::new("c").label("rack", "west"),
     /// ];
-    /// let names = ["east/orders-0", "west/orders-1", "west/orders-2", "north/orders-3"];
+    /// let names = ["east.orders-0", "west.orders-1", "west.orders-2", "north.orders-3"];
     /// let assigned = strategy.assign(&names.map(Partition::new), &members)?;
     /// assert_eq!(assigned, [Some(0), Some(1), Some(2), None]);
     /// # Ok(())
@@ -165,7 +165,7 @@ impl Strategy {
     ///
     /// The function gets the partitions and the members, and returns for each partition the index of its member, or
     /// `None`. It must be pure, because every leader must compute the same result. What it returns for pinned
-    /// partitions is ignored.
+    /// partitions is ignored. Members that operators have drained are not among those that it gets.
     ///
     /// ```
     /// use zookeeper_recipes::partition_assigner::strategy::{

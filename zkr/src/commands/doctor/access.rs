@@ -57,6 +57,7 @@ impl<'a> Shared<'a> {
         match recipe {
             Recipe::Line(line) => vec![Shared::line(line)],
             Recipe::ThroughputBalancer(balancer) => vec![Shared::line(&balancer.leader)],
+            Recipe::PartitionAssigner(assigner) => vec![Shared::line(&assigner.leader)],
             Recipe::Semaphore(semaphore) => {
                 // Leases are counted, and not read.
                 let leases = semaphore.leases.first().and_then(|lease| lease.path.rsplit_once('/'));

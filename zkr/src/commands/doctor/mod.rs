@@ -142,12 +142,13 @@ impl Report {
     }
 }
 
-/// Returns all lines in a tree. Those of semaphores and of balancers may be empty.
+/// Returns all lines in a tree. Those of semaphores, balancers and assigners may be empty.
 fn lines(tree: &Tree) -> impl Iterator<Item = &Line> {
     tree.nodes.iter().flat_map(|node| &node.recipes).filter_map(|recipe| match recipe {
         Recipe::Line(line) => Some(line),
         Recipe::Semaphore(semaphore) => Some(&semaphore.line),
         Recipe::ThroughputBalancer(balancer) => Some(&balancer.leader),
+        Recipe::PartitionAssigner(assigner) => Some(&assigner.leader),
         _ => None,
     })
 }

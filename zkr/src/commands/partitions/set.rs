@@ -101,6 +101,10 @@ impl Setting {
             (Setting::Pin { .. }, Some(id)) if find(state, id).is_some_and(|member| member.is_drained) => {
                 notes.push(format!("member {} is drained, and gets nothing", shown(id)));
             }
+            (Setting::Rebalance, _) if state.leader.is_none() => {
+                notes.push("no member leads at the moment, so this has no effect: ask again when one does".to_owned());
+                return notes;
+            }
             (Setting::Rebalance, _) if state.members.iter().all(|member| member.is_present) => {
                 notes.push("no member is away: there is nothing to move".to_owned());
             }
@@ -218,11 +222,7 @@ mod tests {
             told(&client, Setting::Undrain { member: member.to_owned() }).await;
         }
         let (_, _, notes) = told(&client, Setting::Rebalance).await;
-        let expected = [
-            "no member is away: there is nothing to move",
-            "no member leads at the moment; the next leader acts on it",
-        ];
-        assert_eq!(notes, expected);
+        assert_eq!(notes, ["no member leads at the moment, so this has no effect: ask again when one does"]);
         let setting = Setting::Drain { member: "w-1".to_owned() };
         let notes = setting.notes("/jobz", &AssignerState::default());
         assert_eq!(notes, ["/jobz has no members so far; check the path, --namespace and --connect"]);

@@ -399,6 +399,7 @@ mod tests {
         let uuid = "8d2b5a0e6a864c3c8a273f1f5f4c9a01";
         let (member, lock) =
             (format!("/app/sets/party/{uuid}-host-1"), format!("/app/sets/locks/0/{uuid}__lock__0000000000"));
+        let config = r#"{"drained":["w-1","w-9"],"pins":3}"#;
         let nodes = [
             ("/app", "", CreateMode::Persistent),
             ("/app/jobs", "", CreateMode::Persistent),
@@ -413,7 +414,7 @@ mod tests {
             ),
             ("/app/jobs/assignments/w-9", r#"{"member":"000000000000000c","assigned":["3"]}"#, CreateMode::Persistent),
             ("/app/jobs/assignments/w-10", r#"{"member":"000000000000000d","assigned":["4"]}"#, CreateMode::Persistent),
-            ("/app/jobs/config", r#"{"drained":["w-1","w-9"],"pins":3}"#, CreateMode::Persistent),
+            ("/app/jobs/config", config, CreateMode::Persistent),
             ("/app/jobs/epoch", "w-1", CreateMode::Persistent),
             ("/app/jobs/owned", "", CreateMode::Persistent),
             ("/app/jobs/owned/0~000000000000000a.1", "", CreateMode::Ephemeral),
@@ -436,7 +437,7 @@ mod tests {
              │  ├─ member w-1 holds 2 of 2, 1 handing over, w-1~000000000000000a, session {session:#x}, 0s\n\
              │  ├─ away w-9, 1 reserved\n\
              │  ├─ returning w-10, 1 reserved, w-10~000000000000000b, session {session:#x}, 0s\n\
-             │  ├─ unreadable jobs/config: invalid type: integer `3`, expected a map at line 1 column 33\n\
+             │  ├─ unreadable jobs/config: {config:?}: invalid type: integer `3`, expected a map at line 1 column 33\n\
              │  └─ leads _c_x-latch-0000000000, session {session:#x}, \"w-1\", 0s\n\
              └─ sets  kazoo set partitioner: 1 member, 2 partitions, 1 held\n   \
                 ├─ member {uuid}-host-1, session {session:#x}, 0s\n   \

@@ -90,9 +90,9 @@ fn the_members_of_an_assigner_with_what_cannot_be_read() {
         w-2~000000000000000b, session 0x7, token 9\n\
         member \"w-10\" returning, 1 reserved, drained, w-10~000000000000000c, session 0x8, token 3\n\
         member \"w-11\" present, 0 assigned, 0 held, 0 handing over, w-11~000000000000000c, not readable\n\
-        unreadable members/w-10~000000000000000c: expected value at line 1 column 1\n\
+        unreadable members/w-10~000000000000000c: \"weight 1\": expected value at line 1 column 1\n\
         unreadable members/w-11~000000000000000c: no permission to read it\n\
-        unreadable assignments/broken: expected value at line 1 column 1\n\
+        unreadable assignments/broken: \"x\": expected value at line 1 column 1\n\
         unreadable assignments/secret: no permission to read it";
     assert_eq!(recipes[0].to_string(), text);
     let Recipe::PartitionAssigner(assigner) = &recipes[0] else { panic!("an assigner: {recipes:?}") };

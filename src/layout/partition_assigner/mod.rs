@@ -1,4 +1,4 @@
-//! The znodes of a partition assigner: their paths and names.
+//! The znodes of a partition assigner: their paths, names and data.
 //!
 //! ```text
 //! <base>/leader                            the latch of the leader
@@ -12,6 +12,11 @@
 //! A registration is 16 random hexadecimal digits. A member draws them each time it creates its node, so a listing
 //! shows that a member has come back.
 
+#[cfg(any(feature = "partition-assigner", feature = "inspect"))]
+mod record;
+
+#[cfg(any(feature = "partition-assigner", feature = "inspect"))]
+pub(crate) use self::record::{Assignment, Config, Presence};
 use crate::util::path::join;
 
 /// Names below the base.
