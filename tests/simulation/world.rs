@@ -284,11 +284,12 @@ impl World {
 
     /// Returns whether leases may expire repeatedly without a fault, because the granted timeouts are so short that
     /// answers come too late. A lease lasts T less half a tick and less a thousandth for clock drift, from its anchor:
-    /// a heartbeat, or a request sent up to a sixteenth of a tick before one. The next anchor is sent at most a tick,
-    /// T/6 and a millisecond after the answer to this one, and must be answered, too.
+    /// a heartbeat, or a request sent up to a sixteenth of a tick before one. The next heartbeat is sent T/6 later. It
+    /// becomes the anchor with the answer to the first heartbeat that is sent a tick after its own answer: at most
+    /// T/6 and a millisecond later than that. Both answers may be slow, although that to the anchor was not.
     pub(crate) fn leases_may_expire(&self) -> bool {
         let tick = self.tick.min(self.least / 4);
-        let apart = tick / 16 + tick + self.least / 6 + Duration::from_millis(1);
+        let apart = tick / 16 + self.least / 6 + tick + self.least / 6 + Duration::from_millis(1);
         self.least.mul_f64(0.999) < tick / 2 + apart + self.slowest * 2
     }
 
