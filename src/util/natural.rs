@@ -16,6 +16,13 @@ pub(crate) fn natural(one: &str, other: &str) -> Ordering {
     parts(one).cmp(parts(other)).then_with(|| one.len().cmp(&other.len())).then_with(|| one.cmp(other))
 }
 
+/// Returns the names in this order.
+pub(crate) fn sorted<T: ToString>(names: impl IntoIterator<Item = T>) -> Vec<String> {
+    let mut names: Vec<String> = names.into_iter().map(|name| name.to_string()).collect();
+    names.sort_by(|one, other| natural(one, other));
+    names
+}
+
 fn parts(mut rest: &str) -> impl Iterator<Item = Part<'_>> {
     std::iter::from_fn(move || {
         let is_number = rest.starts_with(|c: char| c.is_ascii_digit());

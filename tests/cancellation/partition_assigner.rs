@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures::StreamExt;
 use zookeeper_recipes::Client;
 use zookeeper_recipes::partition_assigner::{
-    PartitionAssigner, PartitionAssignerBuilder, drain, pin, rebalance, state, undrain, unpin,
+    Owned, PartitionAssigner, PartitionAssignerBuilder, drain, pin, rebalance, state, undrain, unpin,
 };
 
 use crate::harness::{Run, cases};
@@ -156,24 +156,26 @@ async fn events(run: &mut Run) {
     has_all(run, &member).await;
 }
 
-async fn revoked(run: &mut Run) {
+/// Returns a member that is leaving, and a partition that it hands over.
+async fn leaving(run: &mut Run) -> (PartitionAssigner, Owned) {
     directories(run);
     let client = run.client().await;
     let member = member(&client).await;
     has_all(run, &member).await;
     let partition = member.assigned()[0].clone();
+    // Dropped half way: it goes on.
     let _leaving = tokio::time::timeout(Duration::from_millis(10), member.leave()).await;
+    (member, partition)
+}
+
+async fn revoked(run: &mut Run) {
+    let (_member, partition) = leaving(run).await;
     run.cut(partition.revoked()).await.done();
     only(run, 0).await;
 }
 
 async fn lost(run: &mut Run) {
-    directories(run);
-    let client = run.client().await;
-    let member = member(&client).await;
-    has_all(run, &member).await;
-    let partition = member.assigned()[0].clone();
-    let _leaving = tokio::time::timeout(Duration::from_millis(10), member.leave()).await;
+    let (_member, partition) = leaving(run).await;
     run.cut(partition.lost()).await.done();
     only(run, 0).await;
 }

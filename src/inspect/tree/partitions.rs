@@ -12,7 +12,7 @@ use crate::layout::kazoo::is_shallow_member;
 use crate::layout::partition_assigner::{
     ASSIGNMENTS, Assignment, CONFIG, Config, EPOCH, KAZOO, LEADER, MEMBERS, OWNED, Presence, read_member, read_owned,
 };
-use crate::util::natural::natural;
+use crate::util::natural::{natural, sorted};
 use crate::util::path::join;
 
 /// Why a node that was found was not read.
@@ -57,12 +57,6 @@ pub(super) fn assigner(found: &mut Found, path: &str) -> Option<PartitionAssigne
     let mut members: Vec<_> = all.into_values().collect();
     members.sort_by(|one, other| natural(&one.id, &other.id));
     Some(PartitionAssigner { leader, members, partitions: partitions.len(), owned: claims.len(), unreadable })
-}
-
-fn sorted(names: &BTreeSet<Arc<str>>) -> Vec<String> {
-    let mut names: Vec<String> = names.iter().map(|name| name.to_string()).collect();
-    names.sort_by(|one, other| natural(one, other));
-    names
 }
 
 /// Takes what operators have set.

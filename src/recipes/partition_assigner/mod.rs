@@ -106,8 +106,8 @@
 //! The leader waits until members stop joining and leaving: by default until no member has done so for 200 ms, at most
 //! 500 ms ([`debounce`](PartitionAssignerBuilder::debounce)). Then it decides. What operators change is applied at
 //! once, and a new leader decides at once. Only in a new cluster does the first leader wait as well, so that the first
-//! member does not get everything. What absent members had is reserved for them for the first 200 ms of a new leader:
-//! after an outage that ends all sessions, the members come back one after the other.
+//! member does not get everything. What absent members had, a new leader first reserves for them for the quiet time, by
+//! default 200 ms: after an outage that ends all sessions, the members come back one after the other.
 //!
 //! [`Strategy::Sticky`] moves only what has to move; see [`strategy`]. A partition that moves goes through these steps:
 //!

@@ -99,7 +99,8 @@ async fn a_set_of_long_names_is_replaced_by_another() {
     let long =
         |start: &str| -> String { (0..2_200).map(|at| format!("{start}{at:05}{}\n", "x".repeat(220))).collect() };
     server.create_by_hand("/list", long("a"), CreateMode::Persistent).expect("created");
-    let one = eager(&clients[0], "one").partitions(Partitions::node("/list")).join().await.expect("it joins");
+    let one = eager(&clients[0], "one").grace_period(SOON * 5).partitions(Partitions::node("/list"));
+    let one = one.join().await.expect("it joins");
     let all = |start: char| {
         let held = one.assigned();
         held.len() == 2_200 && held.iter().all(|one| one.id().starts_with(start))

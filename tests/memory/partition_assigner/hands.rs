@@ -5,10 +5,10 @@ use std::sync::Arc;
 use futures::StreamExt;
 use tokio::time::sleep;
 use zookeeper_recipes::CreateMode;
-use zookeeper_recipes::partition_assigner::{Event, Owned, drain, pin, undrain};
+use zookeeper_recipes::partition_assigner::{Event, Owned, pin};
 use zookeeper_recipes::testing::TestingServer;
 
-use super::fixture::{BASE, eager, hold_within, joined, setup};
+use super::fixture::{BASE, eager, held, hold_within, joined, setup};
 use crate::fixture::{SOON, T, requests, within};
 
 /// The path of the only node in a directory whose name begins so.
@@ -151,11 +151,10 @@ async fn a_member_that_does_not_hand_over_is_reported() {
 #[tokio::test(start_paused = true)]
 async fn a_member_that_hands_over_one_by_one_is_not_reported() {
     let (server, clients) = setup(2).await;
-    let one = Arc::new(eager(&clients[0], "one").grace_period(SOON * 60).join().await.expect("it joins"));
-    drain(&clients[1], BASE, "two").await.expect("drained");
     let two = joined(&clients[1], "two").await;
-    hold_within(&server, T, &[&one, &two], &[12, 0]).await;
-    let (who, mut events) = (Arc::clone(&one), one.events());
+    let one = Arc::new(eager(&clients[0], "one").grace_period(SOON * 60).join().await.expect("it joins"));
+    hold_within(&server, T, &[&one, &two], &[6, 6]).await;
+    let (who, mut events) = (Arc::clone(&one), two.events());
     tokio::spawn(async move {
         who.run(|partition: Owned| async move {
             partition.revoked().await;
@@ -163,9 +162,8 @@ async fn a_member_that_hands_over_one_by_one_is_not_reported() {
         })
         .await
     });
-    for number in 0..6 {
+    for number in held(&one) {
         pin(&clients[1], BASE, &number.to_string(), "two").await.expect("pinned");
-        undrain(&clients[1], BASE, "two").await.expect("undrained");
         sleep(SOON * 4).await;
     }
     let unreleased = async {

@@ -63,6 +63,18 @@ fn run(member: &Arc<PartitionAssigner>, board: &Board, takes: Duration) -> tokio
     })
 }
 
+/// Checks that a member gets so many partitions one after the other, not all of them together.
+async fn gets_one_by_one(member: &PartitionAssigner, count: usize) {
+    let mut counts = Vec::new();
+    for _ in 0..15 {
+        sleep(SOON).await;
+        counts.push(held(member).len());
+    }
+    assert!(counts.is_sorted() && counts.last() == Some(&count), "{counts:?}");
+    counts.dedup();
+    assert!(counts.len() > 4, "one after the other: {counts:?}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_partition_is_handed_over_when_the_work_on_it_has_ended() {
     let (server, clients) = setup(2).await;
@@ -124,14 +136,7 @@ async fn a_slow_partition_delays_no_other() {
     });
     until("it works", || board.of("one") == 12).await;
     let two = joined(&clients[1], "two").await;
-    let mut counts = Vec::new();
-    for _ in 0..15 {
-        sleep(SOON).await;
-        counts.push(held(&two).len());
-    }
-    assert!(counts.is_sorted() && counts.last() == Some(&6), "{counts:?}");
-    let steps: std::collections::BTreeSet<_> = counts.iter().collect();
-    assert!(steps.len() > 4, "one after the other: {counts:?}");
+    gets_one_by_one(&two, 6).await;
 }
 
 /// A member that leaves hands over each partition when the work on it has ended, not all of them together.
@@ -158,14 +163,7 @@ async fn a_member_that_leaves_hands_over_one_by_one() {
     });
     until("it works", || board.of("one") == 6).await;
     let leaving = tokio::spawn(async move { one.leave().await });
-    let mut counts = Vec::new();
-    for _ in 0..14 {
-        sleep(SOON).await;
-        counts.push(held(&two).len());
-    }
-    assert!(counts.is_sorted() && counts.last() == Some(&12), "{counts:?}");
-    let steps: std::collections::BTreeSet<_> = counts.iter().collect();
-    assert!(steps.len() > 4, "one after the other: {counts:?}");
+    gets_one_by_one(&two, 12).await;
     within("it has left", SOON, leaving).await.expect("no panic");
 }
 

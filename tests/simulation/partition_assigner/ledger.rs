@@ -177,8 +177,9 @@ impl Ledger {
         let Some(id) = state.members.get(&number).map(|member| member.id.clone()) else { return };
         let nodes = self.nodes_of(&id);
         let config = self.world.get().and_then(|(server, _)| server.get(&format!("{BASE}/config"))).unwrap_or_default();
-        if String::from_utf8_lossy(&config).contains(r#""drained":["#) {
-            // Perhaps this one, before the leader has acted on it.
+        let config: serde_json::Value = serde_json::from_slice(&config).unwrap_or_default();
+        if config["drained"].as_array().is_some_and(|drained| drained.contains(&id.as_str().into())) {
+            // The leader may not have acted on it yet.
             return;
         }
         state.reserved.insert(id, Reserved { partitions, until, of: of.clone(), nodes, is_noted: false });

@@ -7,6 +7,7 @@ use tokio::time::Instant;
 use super::plan::{Change, Write, plan};
 use super::term::{MOST_WRITES, Term};
 use crate::engine::{self, Multi, Op, OpResult};
+use crate::layout::partition_assigner::Assignment;
 use crate::recipes::elected::End;
 use crate::util::znode::CreateMode;
 
@@ -77,20 +78,18 @@ impl Term<'_> {
     /// Returns the operations of a write. The last one changes the record.
     fn ops(&self, write: &Write) -> Vec<Op> {
         let (core, path) = (&self.leader.registrar.core, self.leader.registrar.paths.assignment(&write.id));
+        let create = |record: &Assignment, path: String| Op::Create {
+            path,
+            data: record.bytes(),
+            mode: CreateMode::Persistent,
+            acls: core.config.acls.clone(),
+        };
         let change = match &write.change {
-            Change::Create(record) => {
-                Op::Create { path, data: record.bytes(), mode: CreateMode::Persistent, acls: core.config.acls.clone() }
-            }
+            Change::Create(record) => create(record, path),
             Change::Set(record, version) => Op::SetData { path, data: record.bytes(), version: Some(*version) },
             // Its versions begin again, long before one of them means any version.
             Change::Renew(record, version) => {
-                let create = Op::Create {
-                    path: path.clone(),
-                    data: record.bytes(),
-                    mode: CreateMode::Persistent,
-                    acls: core.config.acls.clone(),
-                };
-                return vec![Op::Delete { path, version: Some(*version) }, create];
+                return vec![Op::Delete { path: path.clone(), version: Some(*version) }, create(record, path)];
             }
             Change::Delete(version) => Op::Delete { path, version: Some(*version) },
         };

@@ -4,9 +4,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use super::value::{AssignerState, MemberInfo, PartitionInfo, UnreadableNode};
-use crate::layout::partition_assigner::OWNED;
-use crate::layout::partition_assigner::{Assignment, Config, Presence};
-use crate::util::natural::natural;
+use crate::layout::partition_assigner::{Assignment, Config, OWNED, Presence};
+use crate::util::natural::{natural, sorted};
 use crate::util::path::join;
 
 /// Why a node of a partition that is held says nothing.
@@ -85,11 +84,7 @@ impl Found {
         let present = self.present(id);
         let presence = present.and_then(|present| present.presence.as_ref());
         let assignment = self.assignments.get(id);
-        let names = |names: Option<&BTreeSet<Arc<str>>>| {
-            let mut names: Vec<String> = names.into_iter().flatten().map(|name| name.to_string()).collect();
-            names.sort_by(|one, other| natural(one, other));
-            names
-        };
+        let names = |names: Option<&BTreeSet<Arc<str>>>| sorted(names.into_iter().flatten());
         MemberInfo {
             id: id.to_owned(),
             weight: presence.map(|presence| presence.weight),

@@ -12,8 +12,9 @@ use crate::client::{self, Client, ErrorKind};
 use crate::contender::participants;
 use crate::engine;
 use crate::layout::line;
-use crate::layout::partition_assigner::{ASSIGNMENTS, CONFIG, LEADER, MEMBERS, OWNED, Paths, read_member, read_owned};
-use crate::layout::partition_assigner::{Assignment, Config, Presence};
+use crate::layout::partition_assigner::{
+    ASSIGNMENTS, Assignment, CONFIG, Config, LEADER, MEMBERS, OWNED, Paths, Presence, read_member, read_owned,
+};
 use crate::util::path::{self, join};
 use crate::util::znode::Stat;
 
