@@ -195,6 +195,7 @@ service_discovery_tonic|repeated, 0 unanswered|repeated, 0 unanswered
 distributed_queue|100 parcels put, 99 shipped, 1 dead letter, 0 lost|100 parcels put, 99 shipped, 1 dead letter, 0 lost
 metrics|15 locks acquired, 11 orders acked, 1 dead letter|15 locks acquired, 11 orders acked, 1 dead letter
 health_page|The page said 200, 503, 200|The page said 200
+metadata_store|the schema has all 4 columns|the schema has all 4 columns
 atomic_long|30 tickets, each number once, for 675|30 tickets, each number once, for 675
 throughput_balancer|No member did more than its share|No member did more than its share
 partition_assigner|Every partition had an owner, and never two|Every partition had an owner, and never two

@@ -182,7 +182,7 @@
 //! | `acquire` | `recipe`, `path`, `node`, `behind`, `token`, `outcome` | a call that acquires a lock or permits |
 //! | `term` | `path`, `id`, `token`; of a latch `why` | a term of a latch; `take_leadership` of a selector's listener |
 //! | `delivery` | `path`, `item`, `attempt`, `outcome` | a [`Delivery`](queue::Delivery) until settled; a handler |
-//! | `partition` | `path`, `partition`, `token` | the work of a [`PartitionAssigner`](partition_assigner) on a partition |
+//! | `partition` | `path`, `partition`, `token` | work of a [`PartitionAssigner`](partition_assigner) on a partition |
 //! | `cache_resync` | `path`; at its end `nodes`, `changes` | a comparison of a cache with the servers |
 //!
 //! Some fields are recorded later: `node`, and `token` of a lock, once they are known; `behind` while another node is
@@ -310,6 +310,7 @@ mod guide {
 
     pages! {
         connect: "connect.md",
+        metadata: "metadata.md",
         what_do_i_hold: "what-do-i-hold.md",
         testing: "testing.md",
         migrate: "migrate.md",

@@ -7,6 +7,7 @@ mod barrier;
 mod cache;
 mod group_member;
 mod health_page;
+mod metadata_store;
 mod metrics;
 mod multi_lock;
 mod persistent_node;

@@ -208,6 +208,9 @@ impl Error {
             E::NoNode if doing == CREATE => {
                 (ErrorKind::NoNode, "the node above it does not exist; create it first, with create_containers".into())
             }
+            E::NoNode if doing.ends_with(CREATE) => {
+                (ErrorKind::NoNode, "the node above it does not exist; use create_parents".into())
+            }
             E::NoNode => (ErrorKind::NoNode, "no such node".into()),
             E::NoRoot => {
                 let why =

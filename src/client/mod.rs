@@ -19,6 +19,7 @@ pub(crate) mod owned_node;
 pub(crate) mod parents;
 pub(crate) mod platform;
 pub(crate) mod protection;
+pub(crate) mod read_together;
 mod requests;
 mod retry;
 pub(crate) mod runtime;

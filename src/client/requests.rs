@@ -115,7 +115,7 @@ pub struct RequestCounts {
     pub creates: u64,
     /// Nodes deleted.
     pub deletes: u64,
-    /// Reads of one node, without a watch.
+    /// Reads of nodes, without a watch. One request may read several.
     pub reads: u64,
     /// Reads of one node that leave a watch, or of its children.
     pub watches: u64,

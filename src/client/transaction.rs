@@ -1,6 +1,13 @@
 //! Transactions: several changes, all of which happen or none.
 
+mod request;
+
+use std::collections::BTreeSet;
 use std::sync::Arc;
+
+use futures::future::try_join_all;
+
+use self::request::{Place, Request};
 
 use super::core::Core;
 use super::error::{Error, ErrorKind};
@@ -10,6 +17,9 @@ use super::session::{EndReason, Session};
 use crate::engine::{Error as Refusal, Multi, Op, OpResult};
 use crate::util::path;
 use crate::util::znode::{CreateMode, Stat};
+
+/// How often a transaction is sent at most if others create and delete the nodes above its own meanwhile.
+const MOST_ATTEMPTS: usize = 10;
 
 /// Collects changes, then [`commit`](Self::commit)s all of them or none.
 ///
@@ -36,6 +46,7 @@ pub struct Transaction {
     core: Arc<Core>,
     fences: Vec<Fence>,
     steps: Vec<Op>,
+    creates_parents: bool,
     error: Option<Error>,
 }
 
@@ -61,7 +72,7 @@ pub enum TransactionResult {
 
 impl Transaction {
     pub(crate) fn new(core: Arc<Core>) -> Self {
-        Transaction { core, fences: Vec::new(), steps: Vec::new(), error: None }
+        Transaction { core, fences: Vec::new(), steps: Vec::new(), creates_parents: false, error: None }
     }
 
     /// Makes the whole transaction depend on the hold of `fence`. The transaction is sent on the session of the fence
@@ -100,6 +111,32 @@ impl Transaction {
         self.step(path, |path| Op::Delete { path, version })
     }
 
+    /// Creates the missing nodes above those that the transaction creates, too: in the same transaction, as persistent
+    /// nodes without data, with the ACL of the client. They have no [`TransactionResult`].
+    ///
+    /// This costs nothing if none is missing. Otherwise the servers refuse the first attempt, and the transaction is
+    /// sent again after one read of each node above.
+    ///
+    /// ```no_run
+    /// # use zookeeper_recipes::{Client, CreateMode};
+    /// # async fn example(client: Client) -> Result<(), zookeeper_recipes::Error> {
+    /// // Both nodes, and /tables/orders with everything above it; or nothing.
+    /// client
+    ///     .transaction()
+    ///     .create("/tables/orders/schema", "id int", CreateMode::Persistent)
+    ///     .create("/tables/orders/owner", "worker-1", CreateMode::Ephemeral)
+    ///     .create_parents()
+    ///     .commit()
+    ///     .await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[doc(alias = "creatingParentsIfNeeded")]
+    pub fn create_parents(mut self) -> Self {
+        self.creates_parents = true;
+        self
+    }
+
     fn step(mut self, path: &str, op: impl FnOnce(String) -> Op) -> Self {
         match path::validate(path) {
             Ok(()) => {
@@ -119,8 +156,9 @@ impl Transaction {
         self.error.get_or_insert(error);
     }
 
-    /// Carries out all steps, or none. The transaction is sent at most once: it is retried only if it was certainly not
-    /// sent.
+    /// Carries out all steps, or none. The transaction is sent again only if it was certainly not carried out: if it
+    /// was not sent, or with [`create_parents`](Self::create_parents), if the servers refused it because of a node
+    /// above.
     ///
     /// # Errors
     /// * [`ErrorKind::Fenced`]: a fence is no longer valid.
@@ -128,28 +166,57 @@ impl Transaction {
     ///   fenced transaction is sent only once the session is known to be alive.
     /// * [`ErrorKind::OutcomeUnknown`]: no answer arrived, or the answer does not say whether it was carried out.
     /// * [`ErrorKind::InvalidArgument`]: version -1, which is not a version, or more data than a server accepts.
-    /// * Otherwise the error of the first step that failed; nothing was changed then.
+    /// * Otherwise the error of the first step that failed; nothing was changed then. With
+    ///   [`create_parents`](Self::create_parents), [`ErrorKind::NoNode`] or [`ErrorKind::NodeExists`] of a node above
+    ///   if others created and deleted it during ten attempts.
     ///
     /// # Cancel safety
     /// A transaction that was sent before the future was dropped may still be carried out, as a whole.
-    pub async fn commit(self) -> Result<Vec<TransactionResult>, Error> {
-        if let Some(error) = self.error {
+    pub async fn commit(mut self) -> Result<Vec<TransactionResult>, Error> {
+        if let Some(error) = self.error.take() {
             return Err(error);
         }
-        let bytes = self.steps.iter().map(|op| op.path().len() + op.data_len()).sum();
-        self.core.check_size("commit", &format!("{} steps", self.steps.len()), bytes)?;
         let first = self.steps.first().map_or("", |op| op.path()).to_owned();
-        let checks: Vec<Op> = self.fences.iter().flat_map(Fence::checks).collect();
-        let checked = checks.len();
-        let ops = checks.into_iter().chain(self.steps.iter().cloned()).collect();
-        let outcome = match self.fences.first() {
-            Some(fence) => self.commit_on(&fence.session, &first, ops).await?,
-            None => {
-                let session = self.core.session_in_time("commit", &first).await?;
-                self.commit_on(&session, &first, ops).await?
-            }
+        let mut request = self.request(&BTreeSet::new())?;
+        let session = match self.fences.first() {
+            Some(fence) => Arc::clone(&fence.session),
+            None => self.core.session_in_time("commit", &first).await?,
         };
-        self.results(outcome, checked)
+        let mut attempts = 1;
+        loop {
+            let outcome = self.commit_on(&session, &first, request.ops()).await?;
+            if !self.creates_parents || attempts == MOST_ATTEMPTS || !request.lacks_parents(&outcome) {
+                return self.results(outcome, request);
+            }
+            attempts += 1;
+            request = self.request(&self.missing_parents().await?)?;
+        }
+    }
+
+    /// Returns the operations of the transaction, with those that create the missing nodes.
+    fn request(&self, missing: &BTreeSet<String>) -> Result<Request, Error> {
+        let checks = self.fences.iter().flat_map(Fence::checks);
+        let request = Request::new(checks, &self.steps, missing, &self.core.config.acls);
+        self.core.check_size("commit", &format!("{} steps", self.steps.len()), request.bytes())?;
+        Ok(request)
+    }
+
+    /// Returns the nodes above those that the transaction creates that do not exist.
+    async fn missing_parents(&self) -> Result<BTreeSet<String>, Error> {
+        let parents: Vec<String> = request::parents(&self.steps).into_iter().collect();
+        let look = |session: &Arc<Session>, _: &str| {
+            let looks = session.together(|| parents.iter().map(|parent| session.exists(parent)).collect::<Vec<_>>());
+            try_join_all(looks.into_iter().map(|look| async {
+                match look.await {
+                    // It is said of a node that exists.
+                    Err(Refusal::NoAuth) => Ok(true),
+                    found => found.map(|found| found.is_some()),
+                }
+            }))
+        };
+        let found = self.core.read("look for the nodes above", "/", look).await?;
+        let missing = parents.iter().zip(found).filter(|(_, exists)| !exists);
+        Ok(missing.map(|(parent, _)| parent.clone()).collect())
     }
 
     async fn commit_on(&self, session: &Arc<Session>, first: &str, ops: Vec<Op>) -> Result<Multi, Error> {
@@ -194,21 +261,23 @@ impl Transaction {
         session.connected_with_lease().await
     }
 
-    /// Returns the results of the steps. The first `checked` operations are the checks of the fences.
-    fn results(&self, outcome: Multi, checked: usize) -> Result<Vec<TransactionResult>, Error> {
+    /// Returns the results of the steps.
+    fn results(&self, outcome: Multi, request: Request) -> Result<Vec<TransactionResult>, Error> {
         match outcome {
-            Multi::Committed(results) => {
-                Ok(results.into_iter().skip(checked).map(|result| self.result(result)).collect())
-            }
-            Multi::Refused { index, .. } if index < checked => Err(fenced(self.fence_of(index))),
-            Multi::Refused { index, error } => {
-                let step = index - checked;
-                let path = self.steps.get(step).map_or("", |op| op.path());
-                let verb = self.steps.get(step).map_or("", Op::verb);
-                let doing = format!("commit: nothing was changed; step {} of {}, {verb}", step + 1, self.steps.len());
-                Err(Error::from_engine(&doing, path, error))
-            }
+            Multi::Committed(results) => Ok(request.of_steps(results).map(|result| self.result(result)).collect()),
+            Multi::Refused { index, error } => Err(self.refused(&request, index, error)),
         }
+    }
+
+    fn refused(&self, request: &Request, index: usize, error: Refusal) -> Error {
+        let Some((place, op)) = request.get(index) else { return Error::from_engine("commit", "", error) };
+        let (step, what) = match place {
+            Place::Fence(check) => return fenced(self.fence_of(*check)),
+            Place::Parent(step) => (step, "create the missing node above"),
+            Place::Step(step) => (step, op.verb()),
+        };
+        let doing = format!("commit: nothing was changed; step {} of {}, {what}", step + 1, self.steps.len());
+        Error::from_engine(&doing, op.path(), error)
     }
 
     /// Returns the path of the fence to which a check belongs.

@@ -161,7 +161,8 @@ impl TestingServerBuilder {
         self
     }
 
-    /// Sets whether the servers support persistent watches, as servers since 3.6 do. Default true.
+    /// Sets whether the servers support persistent watches, and reads of several nodes in one request, as servers since
+    /// 3.6 do. Default true.
     pub fn persistent_watches(mut self, known: bool) -> Self {
         self.options.persistent_watches = known;
         self

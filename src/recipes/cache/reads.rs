@@ -4,11 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 
-use futures::future::{BoxFuture, FutureExt, join_all};
+use futures::future::{BoxFuture, FutureExt};
 use futures::stream::{BoxStream, FuturesOrdered, StreamExt};
 
 use super::chroot;
 use super::tracker::{Job, Watching};
+use crate::client::read_together::{Group, each};
 use crate::client::session::Session;
 use crate::engine::{Error, Reply, Watch};
 use crate::util::znode::Stat;
@@ -16,11 +17,6 @@ use crate::util::znode::Stat;
 /// The most answers that may be outstanding. More would not be faster, and other users of the connection wait behind
 /// them.
 const UNDER_WAY: usize = 512;
-/// The most nodes that one request reads, and the most bytes that their paths have together. Even if all of them have
-/// grown to a megabyte, a server can hold the answer. If a connection is too slow for the answer, or it is lost, the
-/// comparison that follows reads the nodes one by one. The request stays below the length (`request_limit::COUNTED`)
-/// from which it would be suspected when a server closes the connection, even with a short root in the connect string.
-const READ_TOGETHER: (usize, usize) = (16, 400);
 
 /// An answer.
 pub(super) enum Answer {
@@ -47,27 +43,6 @@ impl Answered {
 
 /// The answers to one request.
 type Answers = BoxFuture<'static, Vec<Answered>>;
-
-/// Nodes that are read by one request.
-#[derive(Default)]
-struct Group {
-    paths: Vec<Arc<str>>,
-    /// The same on the server, and their length together.
-    full: Vec<String>,
-    length: usize,
-}
-
-impl Group {
-    fn has_room(&self, full: &str) -> bool {
-        self.paths.len() < READ_TOGETHER.0 && self.length + full.len() <= READ_TOGETHER.1
-    }
-
-    fn push(&mut self, path: Arc<str>, full: String) {
-        self.length += full.len();
-        self.paths.push(path);
-        self.full.push(full);
-    }
-}
 
 /// See the module.
 pub(super) struct Reads {
@@ -149,7 +124,7 @@ impl Reads {
 
     /// Hands over the reads of a group in one request. If the server does not support that, or the answer is too long,
     /// each node is then read by its own request.
-    fn read(&mut self, Group { mut paths, full, .. }: Group) {
+    fn read(&mut self, Group { nodes: mut paths, full, .. }: Group<Arc<str>>) {
         if full.len() < 2 {
             let jobs = paths.pop().map(Job::Read).zip(full.first());
             self.under_way.extend(jobs.map(|(job, full)| self.hand_over(job, full)));
@@ -163,8 +138,7 @@ impl Reads {
                 Err(error) if error.is_transient() => vec![Err(error); paths.len()],
                 Err(_) => {
                     reads_together.store(false, Ordering::Relaxed);
-                    let reads = || join_all(full.iter().map(|full| session.get_data(full)));
-                    session.together(reads).await
+                    each(&session, &full).await
                 }
             };
             paths.into_iter().zip(read).map(|(path, read)| Answered::bare(Answer::Read(path, read))).collect()

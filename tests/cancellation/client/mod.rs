@@ -13,6 +13,7 @@ use crate::harness::{Run, cases};
 cases! {
     get: "Client::get", at least 90 drops, 60 faults;
     exists: "Client::exists", at least 90 drops, 60 faults;
+    multi_get: "Client::multi_get", at least 90 drops, 60 faults;
     children: "Client::children", at least 80 drops, 60 faults;
     acl: "Client::acl", at least 80 drops, 60 faults;
     set: "Client::set", at least 70 drops, 40 faults;
@@ -25,6 +26,7 @@ cases! {
     watch: "WatchEvents::next", at least 40 drops, 20 faults;
     watch_of_the_first: "WatchEvents::next", at least 40 drops, 20 faults;
     commit: "Transaction::commit", at least 70 drops, 40 faults;
+    commit_with_parents: "Transaction::commit", at least 70 drops, 40 faults;
 }
 
 /// Checks that a write that was polled to its end either succeeded or has an unknown outcome.
@@ -50,6 +52,17 @@ async fn exists(run: &mut Run) {
     let client = run.client().await;
     if let Some(found) = run.cut(client.exists("/node")).await.done() {
         assert!(found.expect("a read is repeated").is_some());
+    }
+    run.is_silent().await;
+}
+
+async fn multi_get(run: &mut Run) {
+    run.directory("/node");
+    let client = run.client().await;
+    if let Some(read) = run.cut(client.multi_get(["/node", "/none"])).await.done() {
+        let read = read.expect("a read is repeated").into_iter();
+        let read: Vec<_> = read.map(|read| read.map(|(data, _)| data).map_err(|error| error.kind())).collect();
+        assert_eq!(read, [Ok(Vec::new()), Err(ErrorKind::NoNode)]);
     }
     run.is_silent().await;
 }
@@ -224,5 +237,19 @@ async fn commit(run: &mut Run) {
     assert!(if run.is_polled() { logged || done.is_none() } else { !logged });
     if logged {
         client.transaction().delete("/log", Some(0)).commit().await.expect("another transaction");
+    }
+}
+
+/// The nodes above are created with the others, or not at all.
+async fn commit_with_parents(run: &mut Run) {
+    let client = run.client().await;
+    let create = client.transaction().create("/a/b/c", "1", CreateMode::Persistent).create_parents();
+    done_or_unknown(run.cut(create.commit()).await.done());
+    run.is_silent().await;
+    let mut left = run.server().paths();
+    assert!(left.is_empty() || left == ["/a", "/a/b", "/a/b/c"], "{left:?}");
+    left.reverse();
+    for path in left {
+        client.delete(&path, None).await.expect("it is empty");
     }
 }

@@ -18,6 +18,8 @@ async fn malformed_paths_are_refused_before_anything_is_sent() {
             client.create(path, b"", CreateMode::Persistent).await.unwrap_err(),
             client.delete(path, None).await.unwrap_err(),
             client.create_containers(path).await.unwrap_err(),
+            client.multi_get(["/a", path]).await.unwrap_err(),
+            client.transaction().create(path, b"", CreateMode::Persistent).create_parents().commit().await.unwrap_err(),
             client.transaction().delete(path, None).commit().await.unwrap_err(),
         ];
         for error in errors {

@@ -2,11 +2,13 @@
 //! `tests/server`.
 
 mod boxed;
+mod create_parents;
 mod delete;
 mod delete_recursive;
 mod input;
 #[cfg(all(feature = "leader-latch", feature = "leader-selector", feature = "mutex", feature = "persistent-node"))]
 mod log;
+mod multi_get;
 #[cfg(feature = "mutex")]
 mod outage;
 #[cfg(feature = "mutex")]

@@ -100,6 +100,70 @@ async fn a_transaction_happens_as_a_whole_or_not_at_all() {
 }
 
 #[tokio::test]
+async fn many_nodes_are_read_in_few_requests() {
+    let fixture = Fixture::new().await;
+    let Fixture { client, .. } = &fixture;
+    let dir = unique_path("many");
+    let mut create = client.transaction();
+    let paths: Vec<_> = (0..40).map(|number| format!("{dir}/{number}")).collect();
+    for path in &paths {
+        create = create.create(path, path.as_bytes(), CreateMode::Persistent);
+    }
+    create.create_parents().commit().await.unwrap();
+    let none = format!("{dir}/none");
+    let before = client.request_counts();
+    let read = client.multi_get(paths.iter().chain([&none, &paths[0]])).await.unwrap();
+    let each = paths[0].len() as u64 + 1;
+    assert!((client.request_counts() - before).reads <= 42 / (400 / each).min(16) + 1);
+    let data: Vec<_> = read.iter().map(|read| read.as_ref().map(|(data, _)| data.as_slice())).collect();
+    assert!(data[..40].iter().zip(&paths).all(|(data, path)| *data == Ok(path.as_bytes())), "{data:?}");
+    assert_eq!(data[40].unwrap_err().kind(), ErrorKind::NoNode);
+    assert_eq!(data[41], Ok(paths[0].as_bytes()));
+    client.delete_recursive(&dir).await.unwrap();
+}
+
+#[tokio::test]
+async fn missing_nodes_above_are_created_together_with_the_others_or_not_at_all() {
+    let fixture = Fixture::new().await;
+    let Fixture { client, server, .. } = &fixture;
+    let top = unique_path("above");
+    let node = format!("{top}/a/b");
+    let create = || client.transaction().create(&node, b"1", CreateMode::Persistent).create_parents();
+    let error = create().check_version("/zookeeper", 1_000_000).commit().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::BadVersion);
+    assert!(error.to_string().contains("step 2 of 2, check"), "{error}");
+    assert_eq!(client.exists(&top).await.unwrap(), None);
+    let results = create().commit().await.unwrap();
+    assert_eq!(results, [TransactionResult::Created { path: node.clone() }]);
+    let (above, stat) = (client.exists(&top).await.unwrap().unwrap(), client.exists(&node).await.unwrap().unwrap());
+    assert_eq!(above.czxid, stat.czxid, "one transaction");
+    let error = create().commit().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NodeExists);
+
+    // Many at once, below directories that none of them has created yet.
+    let mut clients = Vec::new();
+    for _ in 0..6 {
+        clients.push(builder(&server.connect_string()).connect().await.unwrap());
+    }
+    for round in 0..10 {
+        let create = |(number, client): (usize, &zookeeper_recipes::Client)| {
+            let path = format!("{top}/{round}/x/y/{number}");
+            client.transaction().create(&path, b"", CreateMode::Ephemeral).create_parents().commit()
+        };
+        for outcome in futures::future::join_all(clients.iter().enumerate().map(create)).await {
+            outcome.unwrap();
+        }
+    }
+    let root = builder(&format!("{}{top}/missing", server.connect_string())).connect().await.unwrap();
+    let create = root.transaction().create("/a/b", b"", CreateMode::Persistent).create_parents();
+    let error = create.commit().await.unwrap_err();
+    assert!(error.kind() == ErrorKind::NoNode && error.to_string().contains("the root"), "{error}");
+    let error = root.multi_get(["/a", "/b"]).await.unwrap().remove(1).unwrap_err();
+    assert!(error.kind() == ErrorKind::NoNode && error.to_string().contains("the root"), "{error}");
+    client.delete_recursive(&top).await.unwrap();
+}
+
+#[tokio::test]
 async fn a_fence_is_valid_while_its_leader_leads_and_only_for_its_own_client() {
     let fixture = Fixture::new().await;
     let Fixture { client, outside, server, .. } = &fixture;

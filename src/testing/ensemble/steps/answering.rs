@@ -117,7 +117,9 @@ impl World {
         let conn = self.conns.get(&id).ok_or(ErrorCode::ConnectionLoss)?;
         let (index, who) = (conn.replica, &*Arc::clone(&conn.identity));
         match call {
-            Call::AddWatch { .. } if !self.options.persistent_watches => return Err(ErrorCode::Unimplemented),
+            Call::AddWatch { .. } | Call::GetMany { .. } if !self.options.persistent_watches => {
+                return Err(ErrorCode::Unimplemented);
+            }
             // The node need not exist or be readable: a client without permission to read it gets no event.
             Call::AddWatch { path, watch } => self.arm(index, path, *watch, id),
             Call::RemoveWatch { path, watches } => {

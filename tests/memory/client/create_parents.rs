@@ -1,0 +1,152 @@
+//! A transaction that creates the missing nodes above its own: all of them, or nothing.
+
+use std::time::Duration;
+
+use futures::future::join_all;
+use zookeeper_recipes::testing::{Loss, Operation, TestingServer};
+use zookeeper_recipes::{Client, CreateMode, ErrorKind, RequestCounts, TransactionResult};
+
+async fn setup() -> (TestingServer, Client) {
+    let server = TestingServer::start();
+    let client = server.client().await.expect("a client");
+    (server, client)
+}
+
+/// Transactions, reads, and all requests.
+fn spent(client: &Client, before: RequestCounts) -> (u64, u64, u64) {
+    let spent = client.request_counts() - before;
+    (spent.multis, spent.reads, spent.total())
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_costs_nothing_if_none_is_missing() {
+    let (server, client) = setup().await;
+    server.create_by_hand("/a", "", CreateMode::Persistent).expect("created");
+    let before = client.request_counts();
+    let both = client.transaction().create("/a/b", "1", CreateMode::Persistent);
+    both.create("/a/b/c", "2", CreateMode::Persistent).create_parents().commit().await.expect("committed");
+    assert_eq!(spent(&client, before), (1, 0, 1));
+    assert_eq!(server.paths(), ["/a", "/a/b", "/a/b/c"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn missing_ones_are_created_in_the_same_transaction() {
+    let (server, client) = setup().await;
+    server.create_by_hand("/other", "", CreateMode::Persistent).expect("created");
+    let before = client.request_counts();
+    let results = client
+        .transaction()
+        .set_data("/other", "new", Some(0))
+        .create("/a/b/schema", "int", CreateMode::Persistent)
+        .create("/a/b/owner-", "", CreateMode::EphemeralSequential)
+        .create("/a/log/1", "", CreateMode::Persistent)
+        .create_parents()
+        .commit()
+        .await
+        .expect("committed");
+    assert_eq!(spent(&client, before), (2, 3, 5));
+    let created = |path: &str| TransactionResult::Created { path: path.to_owned() };
+    assert!(matches!(results[0], TransactionResult::DataSet { stat } if stat.version == 1), "{results:?}");
+    assert_eq!(results[1..], [created("/a/b/schema"), created("/a/b/owner-0000000001"), created("/a/log/1")]);
+    let all = ["/a", "/a/b", "/a/b/owner-0000000001", "/a/b/schema", "/a/log", "/a/log/1", "/other"];
+    assert_eq!(server.paths(), all);
+    let stat = server.stat("/a").expect("it is there");
+    assert_eq!((stat.ephemeral_owner, stat.data_length), (0, 0), "persistent and empty");
+    assert_eq!(stat.czxid, server.stat("/a/log/1").expect("it is there").czxid, "one transaction");
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_left_of_one_that_is_refused() {
+    let (server, client) = setup().await;
+    server.create_by_hand("/other", "", CreateMode::Persistent).expect("created");
+    let refused = client.transaction().create("/a/b/c", "", CreateMode::Persistent).check_version("/other", 7);
+    let error = refused.create_parents().commit().await.expect_err("refused");
+    assert_eq!(error.kind(), ErrorKind::BadVersion);
+    assert!(error.to_string().contains("nothing was changed; step 2 of 2, check"), "{error}");
+    assert_eq!(server.paths(), ["/other"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_it_the_error_says_what_to_do() {
+    let (server, client) = setup().await;
+    let error = client.transaction().create("/a/b", "", CreateMode::Persistent).commit().await.expect_err("refused");
+    assert_eq!(error.kind(), ErrorKind::NoNode);
+    assert!(
+        error.to_string().contains("step 1 of 1, create") && error.to_string().contains("create_parents"),
+        "{error}"
+    );
+    assert_eq!(server.paths().len(), 0);
+}
+
+/// Several clients create nodes below the same missing ones at the same moment.
+#[tokio::test(start_paused = true)]
+async fn clients_that_create_the_same_ones_do_not_fail_each_other() {
+    let flight = Duration::from_millis(20);
+    let server = TestingServer::builder().latency(Duration::ZERO..=flight).start();
+    let mut clients = Vec::new();
+    for _ in 0..8 {
+        clients.push(server.client().await.expect("a client"));
+    }
+    let create = |(number, client): (usize, &Client)| {
+        let path = format!("/a/b/c/{number}");
+        client.transaction().create(&path, "", CreateMode::Persistent).create_parents().commit()
+    };
+    for outcome in join_all(clients.iter().enumerate().map(create)).await {
+        outcome.expect("committed");
+    }
+    assert_eq!(server.children("/a/b/c").len(), 8);
+}
+
+/// Here the transaction itself deletes the node above.
+#[tokio::test(start_paused = true)]
+async fn it_is_not_tried_without_end() {
+    let (server, client) = setup().await;
+    server.create_by_hand("/a", "", CreateMode::Persistent).expect("created");
+    let before = client.request_counts();
+    let impossible = client.transaction().delete("/a", None).create("/a/b", "", CreateMode::Persistent);
+    let error = impossible.create_parents().commit().await.expect_err("refused");
+    assert_eq!(error.kind(), ErrorKind::NoNode);
+    assert!(error.to_string().contains("step 2 of 2, create"), "{error}");
+    assert_eq!(spent(&client, before), (10, 9, 19));
+    assert_eq!(server.paths(), ["/a"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_may_not_be_created_is_named() {
+    let (server, client) = setup().await;
+    server.create_by_hand("/closed", "", CreateMode::Persistent).expect("created");
+    server.deny("/closed");
+    let create = client.transaction().create("/closed/a/b", "", CreateMode::Persistent).create_parents();
+    let error = create.commit().await.expect_err("refused");
+    assert_eq!(error.kind(), ErrorKind::NoAuth);
+    let text = error.to_string();
+    assert!(text.contains("step 1 of 1, create the missing node above") && text.contains("/closed/a"), "{text}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_namespace_is_created_too_and_is_in_no_result() {
+    let server = TestingServer::start();
+    let client = Client::builder_for_testing(&server).namespace("/app").connect().await.expect("a client");
+    let create = client.transaction().create("/a/b", "", CreateMode::Persistent).create_parents();
+    let results = create.commit().await.expect("committed");
+    assert_eq!(results, [TransactionResult::Created { path: "/a/b".to_owned() }]);
+    assert_eq!(server.paths(), ["/app", "/app/a", "/app/a/b"]);
+}
+
+/// Also that of an attempt that was refused: without its answer, no one knows that.
+#[tokio::test(start_paused = true)]
+async fn a_lost_answer_leaves_the_outcome_unknown() {
+    for loss in [Loss::Applied, Loss::NotApplied] {
+        for has_parent in [false, true] {
+            let (server, client) = setup().await;
+            if has_parent {
+                server.create_by_hand("/a", "", CreateMode::Persistent).expect("created");
+            }
+            server.lose_next_reply(&client, Operation::Multi, loss);
+            let create = client.transaction().create("/a/b", "", CreateMode::Persistent).create_parents();
+            let error = create.commit().await.expect_err("no answer");
+            assert_eq!(error.kind(), ErrorKind::OutcomeUnknown, "{error}");
+            assert_eq!(server.get("/a/b").is_some(), has_parent && loss == Loss::Applied, "{has_parent} {loss:?}");
+        }
+    }
+}
