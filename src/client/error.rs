@@ -205,11 +205,10 @@ impl Error {
             E::ConnectionLoss => (ErrorKind::ConnectionLoss, "the connection broke before the answer".into()),
             E::SessionEnded => (ErrorKind::SessionLost, "the session is over".into()),
             E::AuthFailed => (ErrorKind::AuthFailed, "the server refused the credentials".into()),
-            E::NoNode if doing == CREATE => {
-                (ErrorKind::NoNode, "the node above it does not exist; create it first, with create_containers".into())
-            }
             E::NoNode if doing.ends_with(CREATE) => {
-                (ErrorKind::NoNode, "the node above it does not exist; use create_parents".into())
+                let why = "the node above it does not exist; create it first, with create_containers, or together with \
+                           this one: create_parents of a transaction";
+                (ErrorKind::NoNode, why.into())
             }
             E::NoNode => (ErrorKind::NoNode, "no such node".into()),
             E::NoRoot => {

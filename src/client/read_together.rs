@@ -1,32 +1,36 @@
 //! Reads of many nodes in few requests.
 
-use std::sync::Arc;
+use std::iter::Peekable;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use futures::future::join_all;
-use futures::stream::{self, StreamExt, TryStreamExt};
+use futures::stream::{FuturesOrdered, StreamExt};
 
 use super::Client;
 use super::core::Core;
-use super::error::Error;
-use super::session::Session;
-use crate::engine::{self, ManyRead};
+use super::error::{Error, ErrorKind};
+use crate::engine;
 use crate::util::path;
 use crate::util::znode::Stat;
 
-/// The most nodes that one request reads, and the most bytes that their paths have together. Even if all of them have
-/// a megabyte, a server can hold the answer. The request stays below the length (`request_limit::COUNTED`) from which
-/// it would be suspected when a server closes the connection, even with a short root in the connect string.
+/// The most nodes that one request reads, and the most bytes that their paths have together on the wire. Even if all of
+/// them have a megabyte, a server can hold the answer. The request stays below the length (`request_limit::COUNTED`)
+/// from which it would be suspected when a server closes the connection.
 const MOST: (usize, usize) = (16, 400);
-/// The most requests of one call that are under way: other users of the connection wait behind their answers.
+/// The most requests of one call that are under way.
 const UNDER_WAY: usize = 8;
+/// How many bytes of data one request should read, and all that are under way: heartbeats wait behind their answers.
+const BYTES: (usize, usize) = (64 * 1024, 256 * 1024);
+
+/// What was read of each node.
+type Read = Vec<Result<(Vec<u8>, Stat), Error>>;
 
 /// Nodes that one request reads.
 #[derive(Debug)]
 pub(crate) struct Group<T> {
-    /// The nodes as the caller knows them, and their paths on the server.
+    /// The nodes as the caller knows them, and their paths without the root of the connect string.
     pub(crate) nodes: Vec<T>,
     pub(crate) full: Vec<String>,
+    /// The bytes of the paths on the wire.
     length: usize,
 }
 
@@ -37,28 +41,47 @@ impl<T> Default for Group<T> {
 }
 
 impl<T> Group<T> {
-    pub(crate) fn has_room(&self, full: &str) -> bool {
-        self.nodes.is_empty() || (self.nodes.len() < MOST.0 && self.length + full.len() <= MOST.1)
+    /// `root` is the length of the root of the connect string.
+    pub(crate) fn has_room(&self, full: &str, root: usize) -> bool {
+        self.nodes.is_empty() || (self.nodes.len() < MOST.0 && self.length + root + full.len() <= MOST.1)
     }
 
-    pub(crate) fn push(&mut self, node: T, full: String) {
-        self.length += full.len();
+    pub(crate) fn push(&mut self, node: T, full: String, root: usize) {
+        self.length += root + full.len();
         self.nodes.push(node);
         self.full.push(full);
     }
 }
 
-/// Reads each node by its own request, all of them at once.
-pub(crate) async fn each(session: &Session, full: &[String]) -> ManyRead {
-    session.together(|| join_all(full.iter().map(|full| session.get_data(full)))).await
+/// How much of a call is under way at most.
+struct Window {
+    requests: usize,
+    /// Nodes of a request.
+    nodes: usize,
+}
+
+impl Window {
+    /// Follows the size of the nodes that were read last.
+    fn adapt(&mut self, read: &Read) {
+        let bytes: usize = read.iter().flatten().map(|(data, _)| data.len()).sum();
+        let of_node = (bytes / read.len().max(1)).max(1);
+        self.nodes = (BYTES.0 / of_node).clamp(1, MOST.0);
+        self.requests = (BYTES.1 / (of_node * self.nodes)).clamp(1, UNDER_WAY.min(self.requests * 2));
+    }
 }
 
 impl Client {
-    /// Reads the data of many nodes, in few requests: one reads up to sixteen nodes, and up to eight requests are under
-    /// way at once. The results are in the order of `paths`, and each node has its own.
+    /// Reads the data of many small nodes, in few requests. The results are in the order of `paths`, and each node has
+    /// its own.
+    ///
+    /// One request reads up to sixteen nodes whose paths have up to 400 bytes together. At first one request is under
+    /// way, then up to eight; fewer, and with fewer nodes, while the nodes are large, as heartbeats wait behind the
+    /// answers. If nodes cannot be read together, they are read one after the other: if their answer would be longer
+    /// than [`max_response_bytes`](crate::ClientBuilder::max_response_bytes), after a lost connection, and on servers
+    /// before 3.6. For nodes of more than some 10 KiB, prefer [`get`](Self::get).
     ///
     /// This is not a snapshot: what changes meanwhile may be seen at one node and not at another. A node may be named
-    /// more than once. Servers before 3.6 get a request for each node.
+    /// more than once.
     ///
     /// ```no_run
     /// # use zookeeper_recipes::{Client, ErrorKind};
@@ -77,12 +100,13 @@ impl Client {
     /// ```
     ///
     /// # Errors
-    /// Of a node: [`ErrorKind::NoNode`](crate::ErrorKind::NoNode) if it does not exist, as [`get`](Self::get) has it;
-    /// [`ErrorKind::NoAuth`](crate::ErrorKind::NoAuth) if it may not be read.
+    /// Of a node the same as from [`get`](Self::get): [`ErrorKind::NoNode`](crate::ErrorKind::NoNode) if it does not
+    /// exist, [`ErrorKind::NoAuth`](crate::ErrorKind::NoAuth) if it may not be read,
+    /// [`ErrorKind::Other`](crate::ErrorKind::Other) if its answer alone is too long.
     ///
     /// Of the whole call: [`ErrorKind::InvalidPath`](crate::ErrorKind::InvalidPath) for a malformed path, and nothing
-    /// is sent; otherwise that of a request that failed. A loss of the connection is retried as the client's
-    /// [`RetryPolicy`](crate::RetryPolicy) allows, each request by itself.
+    /// is sent; otherwise that of a [`get`](Self::get) that failed, after a loss of the connection was retried as the
+    /// client's [`RetryPolicy`](crate::RetryPolicy) allows.
     ///
     /// # Cancel safety
     /// Cancel safe: nothing is left behind.
@@ -92,69 +116,77 @@ impl Client {
         paths: impl IntoIterator<Item = P>,
     ) -> Result<Vec<Result<(Vec<u8>, Stat), Error>>, Error> {
         let core = self.core();
-        let groups = groups(core, paths)?;
+        let mut nodes = Vec::new();
+        for path in paths {
+            path::validate_or_root(path.as_ref())?;
+            nodes.push((path.as_ref().to_owned(), core.full_path(path.as_ref())));
+        }
+        let Some((first, _)) = nodes.first() else { return Ok(Vec::new()) };
+        let root = core.session_in_time("get", first).await?.root_len();
+        let mut all = Vec::with_capacity(nodes.len());
+        let mut nodes = nodes.into_iter().peekable();
         let is_supported = AtomicBool::new(true);
-        let reads: Vec<_> = groups.iter().map(|group| read(core, group, &is_supported)).collect();
-        let read: Vec<_> = stream::iter(reads).buffered(UNDER_WAY).try_collect().await?;
-        Ok(read.into_iter().flatten().collect())
-    }
-}
-
-fn groups<P: AsRef<str>>(core: &Core, paths: impl IntoIterator<Item = P>) -> Result<Vec<Group<String>>, Error> {
-    let mut groups: Vec<Group<String>> = Vec::new();
-    for path in paths {
-        let path = path.as_ref();
-        path::validate_or_root(path)?;
-        let full = core.full_path(path);
-        match groups.last_mut().filter(|group| group.has_room(&full)) {
-            Some(group) => group.push(path.to_owned(), full),
-            None => {
-                let mut group = Group::default();
-                group.push(path.to_owned(), full);
-                groups.push(group);
+        let (mut window, mut under_way) = (Window { requests: 1, nodes: MOST.0 }, FuturesOrdered::new());
+        loop {
+            while under_way.len() < window.requests && nodes.peek().is_some() {
+                under_way.push_back(read(self, take(&mut nodes, window.nodes, root), &is_supported));
             }
+            let Some(read) = under_way.next().await else { return Ok(all) };
+            let read = read?;
+            window.adapt(&read);
+            all.extend(read);
         }
     }
-    Ok(groups)
 }
 
-/// Reads the nodes of a group.
-async fn read(
-    core: &Core,
-    group: &Group<String>,
-    is_supported: &AtomicBool,
-) -> Result<Vec<Result<(Vec<u8>, Stat), Error>>, Error> {
-    let first = group.nodes.first().map_or("/", String::as_str);
-    let request = |session: &Arc<Session>, _: &str| {
-        let session = Arc::clone(session);
-        async move {
-            let read = attempt(&session, &group.full, is_supported).await?;
-            // A missing root of the connect string is no empty tree.
-            let is_missing = read.contains(&Err(engine::Error::NoNode));
-            let is_root = is_missing && core.with_root(&session, engine::Error::NoNode).await == engine::Error::NoRoot;
-            let missing = if is_root { engine::Error::NoRoot } else { engine::Error::NoNode };
-            let exact = |error| if error == engine::Error::NoNode { missing.clone() } else { error };
-            Ok(read.into_iter().map(|read| read.map_err(exact)).collect::<ManyRead>())
+/// Takes the nodes of the next request.
+fn take(nodes: &mut Peekable<impl Iterator<Item = (String, String)>>, most: usize, root: usize) -> Group<String> {
+    let mut group = Group::default();
+    while group.nodes.len() < most
+        && let Some((node, full)) = nodes.next_if(|(_, full)| group.has_room(full, root))
+    {
+        group.push(node, full, root);
+    }
+    group
+}
+
+/// Reads the nodes of a group: all together or, if that fails, one after the other. So a connection that is too slow
+/// for all of them may still be fast enough.
+async fn read(client: &Client, group: Group<String>, is_supported: &AtomicBool) -> Result<Read, Error> {
+    if let Some(read) = together(client.core(), &group, is_supported).await? {
+        return Ok(read);
+    }
+    let mut all = Vec::with_capacity(group.nodes.len());
+    for node in &group.nodes {
+        let read = client.get(node).await;
+        match read.as_ref().map_err(Error::kind) {
+            Ok(_) | Err(ErrorKind::NoNode | ErrorKind::NoAuth | ErrorKind::Other) => all.push(read),
+            Err(_) => return read.map(|_| all),
         }
+    }
+    Ok(all)
+}
+
+/// Reads the nodes of a group in one request, once. Returns `None` if they are to be read by others.
+async fn together(core: &Core, group: &Group<String>, is_supported: &AtomicBool) -> Result<Option<Read>, Error> {
+    if group.nodes.len() < 2 || !is_supported.load(Ordering::Relaxed) {
+        return Ok(None);
+    }
+    let session = core.session_in_time("get", &group.nodes[0]).await?;
+    let read = match tokio::time::timeout(core.config.connection_timeout, session.get_many(&group.full)).await {
+        Ok(Ok(read)) => read,
+        Ok(Err(engine::Error::Unimplemented(_))) => {
+            is_supported.store(false, Ordering::Relaxed);
+            return Ok(None);
+        }
+        Ok(Err(_)) | Err(_) => return Ok(None),
     };
-    let read = core.read("get", first, request).await?;
-    let named = |(path, read): (&String, Result<_, _>)| read.map_err(|error| Error::from_engine("get", path, error));
-    Ok(group.nodes.iter().zip(read).map(named).collect())
-}
-
-/// Reads the nodes once. If one request for all is refused as a whole, because the server does not support it or the
-/// answer is too long, each node is read by its own request.
-async fn attempt(session: &Session, full: &[String], is_supported: &AtomicBool) -> Result<ManyRead, engine::Error> {
-    if full.len() > 1 && is_supported.load(Ordering::Relaxed) {
-        match session.get_many(full).await {
-            Ok(read) => return Ok(read),
-            Err(error) if error.is_transient() => return Err(error),
-            Err(_) => is_supported.store(false, Ordering::Relaxed),
-        }
-    }
-    let read = each(session, full).await;
-    match read.iter().find_map(|read| read.as_ref().err().filter(|error| error.is_transient())) {
-        Some(error) => Err(error.clone()),
-        None => Ok(read),
-    }
+    // A missing root of the connect string is no empty tree.
+    let is_missing = read.contains(&Err(engine::Error::NoNode));
+    let missing =
+        if is_missing { core.with_root(&session, engine::Error::NoNode).await } else { engine::Error::NoNode };
+    let exact = |error| if error == engine::Error::NoNode { missing.clone() } else { error };
+    let named =
+        |(path, read): (&String, Result<_, _>)| read.map_err(|error| Error::from_engine("get", path, exact(error)));
+    Ok(Some(group.nodes.iter().zip(read).map(named).collect()))
 }

@@ -180,6 +180,11 @@ impl Session {
         let _ = self.conditions().wait_for(|condition| *condition != Condition::Connected(connection)).await;
     }
 
+    /// Returns whether it has ended.
+    pub(crate) fn is_over(&self) -> bool {
+        matches!(*self.conditions().borrow(), Condition::Ended(_))
+    }
+
     /// Waits until the session has ended.
     pub(crate) async fn ended(&self) {
         let _ = self.conditions().wait_for(|condition| matches!(condition, Condition::Ended(_))).await;
@@ -306,6 +311,11 @@ impl Session {
 
     pub(crate) fn get_data(&self, path: &str) -> Reply<(Vec<u8>, Stat)> {
         self.log.record(Request::Read, self.engine.get_data(path))
+    }
+
+    /// Returns the length of the root of the connect string, which the engine puts before each path.
+    pub(crate) fn root_len(&self) -> usize {
+        self.engine.root_len()
     }
 
     /// Reads many nodes in one request; each read may fail by itself. Servers support this since 3.6, the version that

@@ -4,13 +4,14 @@ mod request;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::future::try_join_all;
 
-use self::request::{Place, Request};
+use self::request::{Lack, Place, Request};
 
 use super::core::Core;
-use super::error::{Error, ErrorKind};
+use super::error::{CREATE, Error, ErrorKind};
 use super::fence::Fence;
 use super::ops::{check_version, write_failed};
 use super::session::{EndReason, Session};
@@ -19,7 +20,13 @@ use crate::util::path;
 use crate::util::znode::{CreateMode, Stat};
 
 /// How often a transaction is sent at most if others create and delete the nodes above its own meanwhile.
-const MOST_ATTEMPTS: usize = 10;
+const MOST_ATTEMPTS: u32 = 20;
+/// How many of these attempts follow each other at once.
+const ATTEMPTS_AT_ONCE: u32 = 3;
+/// The longest pause after a later attempt is this, times the number of the attempt.
+const PAUSE: Duration = Duration::from_millis(5);
+/// How many nodes above are looked for at once.
+const LOOKS_AT_ONCE: usize = 256;
 
 /// Collects changes, then [`commit`](Self::commit)s all of them or none.
 ///
@@ -112,10 +119,13 @@ impl Transaction {
     }
 
     /// Creates the missing nodes above those that the transaction creates, too: in the same transaction, as persistent
-    /// nodes without data, with the ACL of the client. They have no [`TransactionResult`].
+    /// nodes without data, with the ACL of the client. They stay until they are deleted, and have no
+    /// [`TransactionResult`]. May be called before or after the steps. A step that does not create needs its node all
+    /// the same.
     ///
     /// This costs nothing if none is missing. Otherwise the servers refuse the first attempt, and the transaction is
-    /// sent again after one read of each node above.
+    /// sent again after one read of each node above. A node that the transaction itself creates must come before those
+    /// below it.
     ///
     /// ```no_run
     /// # use zookeeper_recipes::{Client, CreateMode};
@@ -165,10 +175,12 @@ impl Transaction {
     /// * [`ErrorKind::SessionLost`]: the session of the fences has ended, or the process was stopped past its end. A
     ///   fenced transaction is sent only once the session is known to be alive.
     /// * [`ErrorKind::OutcomeUnknown`]: no answer arrived, or the answer does not say whether it was carried out.
-    /// * [`ErrorKind::InvalidArgument`]: version -1, which is not a version, or more data than a server accepts.
+    /// * [`ErrorKind::InvalidArgument`]: version -1, which is not a version; a request above the
+    ///   [limit](crate::ClientBuilder::max_request_bytes), with the nodes above; with
+    ///   [`create_parents`](Self::create_parents) a missing node that is created after one below it.
     /// * Otherwise the error of the first step that failed; nothing was changed then. With
     ///   [`create_parents`](Self::create_parents), [`ErrorKind::NoNode`] or [`ErrorKind::NodeExists`] of a node above
-    ///   if others created and deleted it during ten attempts.
+    ///   if others created and deleted it during twenty attempts.
     ///
     /// # Cancel safety
     /// A transaction that was sent before the future was dropped may still be carried out, as a whole.
@@ -176,36 +188,71 @@ impl Transaction {
         if let Some(error) = self.error.take() {
             return Err(error);
         }
-        let first = self.steps.first().map_or("", |op| op.path()).to_owned();
-        let mut request = self.request(&BTreeSet::new())?;
-        let session = match self.fences.first() {
-            Some(fence) => Arc::clone(&fence.session),
-            None => self.core.session_in_time("commit", &first).await?,
-        };
-        let mut attempts = 1;
+        let mut missing = BTreeSet::new();
+        let mut attempts = 0;
         loop {
-            let outcome = self.commit_on(&session, &first, request.ops()).await?;
-            if !self.creates_parents || attempts == MOST_ATTEMPTS || !request.lacks_parents(&outcome) {
-                return self.results(outcome, request);
-            }
             attempts += 1;
-            request = self.request(&self.missing_parents().await?)?;
+            let request = self.request(&missing)?;
+            let session = match self.fences.first() {
+                Some(fence) => Arc::clone(&fence.session),
+                None => self.core.session_in_time("commit", self.subject()).await?,
+            };
+            let outcome = self.commit_on(&session, request.ops()).await?;
+            let lack = request.lack(&outcome).filter(|_| self.creates_parents && attempts < MOST_ATTEMPTS);
+            match lack {
+                None => return self.results(outcome, request),
+                Some(Lack::Unneeded(parent)) => drop(missing.remove(parent)),
+                Some(Lack::Missing) => missing = self.missing_parents(&session).await?,
+            }
+            self.pause(attempts).await;
+        }
+    }
+
+    /// Waits for a random time before a later attempt: other clients may create and delete the same nodes in the same
+    /// rhythm.
+    async fn pause(&self, attempts: u32) {
+        if attempts > ATTEMPTS_AT_ONCE {
+            tokio::time::sleep((PAUSE * attempts).mul_f64(self.core.random.unit())).await;
         }
     }
 
     /// Returns the operations of the transaction, with those that create the missing nodes.
     fn request(&self, missing: &BTreeSet<String>) -> Result<Request, Error> {
+        if let Some((step, above)) = request::out_of_order(&self.steps, missing) {
+            let path = self.shown(&self.steps[step]);
+            let why = format!("step {} creates a node above it, and must come first", above + 1);
+            return Err(Error::at(ErrorKind::InvalidArgument, &self.doing(step, CREATE), path, why));
+        }
         let checks = self.fences.iter().flat_map(Fence::checks);
         let request = Request::new(checks, &self.steps, missing, &self.core.config.acls);
-        self.core.check_size("commit", &format!("{} steps", self.steps.len()), request.bytes())?;
+        self.core.check_size("commit", self.subject(), request.bytes())?;
         Ok(request)
     }
 
     /// Returns the nodes above those that the transaction creates that do not exist.
-    async fn missing_parents(&self) -> Result<BTreeSet<String>, Error> {
+    async fn missing_parents(&self, session: &Session) -> Result<BTreeSet<String>, Error> {
         let parents: Vec<String> = request::parents(&self.steps).into_iter().collect();
+        let mut missing = BTreeSet::new();
+        // More of them could not be created by one request.
+        let (mut bytes, most) = (0, self.core.config.max_request_bytes);
+        for some in parents.chunks(LOOKS_AT_ONCE) {
+            let found = self.look(some).await.map_err(|error| match self.fences.is_empty() || !session.is_over() {
+                true => error,
+                false => Error::session_lost("commit", self.subject()),
+            })?;
+            let lacking = some.iter().zip(found).filter(|(_, exists)| !exists).map(|(parent, _)| parent.clone());
+            missing.extend(lacking.inspect(|parent| bytes += parent.len()));
+            if bytes > most {
+                break;
+            }
+        }
+        Ok(missing)
+    }
+
+    /// Returns whether each of these nodes exists.
+    async fn look(&self, nodes: &[String]) -> Result<Vec<bool>, Error> {
         let look = |session: &Arc<Session>, _: &str| {
-            let looks = session.together(|| parents.iter().map(|parent| session.exists(parent)).collect::<Vec<_>>());
+            let looks = session.together(|| nodes.iter().map(|node| session.exists(node)).collect::<Vec<_>>());
             try_join_all(looks.into_iter().map(|look| async {
                 match look.await {
                     // It is said of a node that exists.
@@ -214,27 +261,41 @@ impl Transaction {
                 }
             }))
         };
-        let found = self.core.read("look for the nodes above", "/", look).await?;
-        let missing = parents.iter().zip(found).filter(|(_, exists)| !exists);
-        Ok(missing.map(|(parent, _)| parent.clone()).collect())
+        self.core.read("commit: look for the nodes above", self.subject(), look).await
     }
 
-    async fn commit_on(&self, session: &Arc<Session>, first: &str, ops: Vec<Op>) -> Result<Multi, Error> {
+    /// Returns the path in errors of the whole transaction: that of the first step that changes something.
+    fn subject(&self) -> &str {
+        let changes = self.steps.iter().find(|op| !matches!(op, Op::Check { .. }));
+        changes.or(self.steps.first()).map_or("", |op| self.shown(op))
+    }
+
+    /// Returns the path of an operation as the caller knows it.
+    fn shown<'a>(&self, op: &'a Op) -> &'a str {
+        self.core.config.namespace.strip(op.path())
+    }
+
+    fn doing(&self, step: usize, what: &str) -> String {
+        format!("commit: nothing was changed; step {} of {}, {what}", step + 1, self.steps.len())
+    }
+
+    async fn commit_on(&self, session: &Arc<Session>, ops: Vec<Op>) -> Result<Multi, Error> {
+        let subject = self.subject();
         let until = tokio::time::Instant::now() + self.core.config.connection_timeout;
-        let too_late = || Error::from_engine("commit", first, Refusal::NotConnected);
+        let too_late = || Error::from_engine("commit", subject, Refusal::NotConnected);
         loop {
             let connection = match tokio::time::timeout_at(until, self.ready(session)).await {
                 Ok(Ok(connection)) => connection,
                 Ok(Err(_)) if self.fences.is_empty() => {
-                    return Err(Error::of_any_session("commit", first, Refusal::SessionEnded));
+                    return Err(Error::of_any_session("commit", subject, Refusal::SessionEnded));
                 }
-                Ok(Err(_)) => return Err(Error::session_lost("commit", first)),
+                Ok(Err(_)) => return Err(Error::session_lost("commit", subject)),
                 Err(_) => return Err(too_late()),
             };
             if let Some(fence) = self.fences.iter().find(|fence| fence.is_released()) {
                 return Err(fenced(fence.path()));
             }
-            match self.core.bounded("commit", first, session.multi(ops.clone())).await? {
+            match self.core.bounded("commit", subject, session.multi(ops.clone())).await? {
                 Ok(Multi::Refused { index, error }) => {
                     return Ok(Multi::Refused { index, error: self.core.with_root(session, error).await });
                 }
@@ -244,7 +305,7 @@ impl Transaction {
                     // The next round checks the outcome.
                     let _ = again.map_err(|_| too_late())?;
                 }
-                Err(error) => return Err(write_failed("commit", first, error)),
+                Err(error) => return Err(write_failed("commit", subject, error)),
             }
         }
     }
@@ -271,13 +332,17 @@ impl Transaction {
 
     fn refused(&self, request: &Request, index: usize, error: Refusal) -> Error {
         let Some((place, op)) = request.get(index) else { return Error::from_engine("commit", "", error) };
-        let (step, what) = match place {
-            Place::Fence(check) => return fenced(self.fence_of(*check)),
-            Place::Parent(step) => (step, "create the missing node above"),
-            Place::Step(step) => (step, op.verb()),
-        };
-        let doing = format!("commit: nothing was changed; step {} of {}, {what}", step + 1, self.steps.len());
-        Error::from_engine(&doing, op.path(), error)
+        match place {
+            Place::Fence(check) => fenced(self.fence_of(*check)),
+            Place::Parent(step) => {
+                Error::from_engine(&self.doing(*step, "create the missing node"), self.shown(op), error)
+            }
+            Place::Step(step) if self.creates_parents && error == Refusal::NoNode && op.verb() == CREATE => {
+                let why = "the node above it does not exist: an earlier step deletes it, or others do so all the time";
+                Error::at(ErrorKind::NoNode, &self.doing(*step, CREATE), self.shown(op), why)
+            }
+            Place::Step(step) => Error::from_engine(&self.doing(*step, op.verb()), self.shown(op), error),
+        }
     }
 
     /// Returns the path of the fence to which a check belongs.
@@ -328,7 +393,7 @@ impl Op {
     fn verb(&self) -> &'static str {
         match self {
             Op::Check { .. } => "check",
-            Op::Create { .. } => "create",
+            Op::Create { .. } => CREATE,
             Op::SetData { .. } => "set",
             Op::Delete { .. } => "delete",
         }

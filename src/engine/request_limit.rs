@@ -2,7 +2,8 @@
 //!
 //! A server that receives a request longer than its `jute.maxbuffer` closes the connection without an answer. To the
 //! client this looks like an outage. If it retried the request, it would lose each new connection as well, and the
-//! requests of other callers with it. So the client infers the limit:
+//! requests of other callers with it. So a request above the client's own limit is never sent. If the servers' limit is
+//! lower, the client infers it:
 //!
 //! * When a server ends a connection, the longest request in flight is the suspect.
 //! * After two such ends in a row, within minutes, requests at least as long as the longer suspect are refused before
@@ -59,14 +60,13 @@ struct Refused {
     shortest: usize,
 }
 
-/// A request that was not sent, as the servers seem to close the connection instead of reading it.
+/// Why a request was not sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct TooLarge {
-    length: usize,
-    /// The shortest length that is refused.
-    from: usize,
-    answered: usize,
-    max_request_bytes: usize,
+pub(crate) enum TooLarge {
+    /// It is above the limit of the client.
+    Own { length: usize, max_request_bytes: usize },
+    /// The servers seem to close the connection instead of reading it. `from` is the shortest length that is refused.
+    Inferred { length: usize, from: usize, answered: usize, max_request_bytes: usize },
 }
 
 impl RequestLimit {
@@ -76,6 +76,10 @@ impl RequestLimit {
 
     /// Returns an error if a request that is about to be sent is too long.
     pub(crate) fn check(&self, length: usize, now: Instant) -> Result<(), TooLarge> {
+        let max_request_bytes = self.max_request_bytes;
+        if length > max_request_bytes {
+            return Err(TooLarge::Own { length, max_request_bytes });
+        }
         if length < COUNTED {
             return Ok(());
         }
@@ -85,8 +89,7 @@ impl RequestLimit {
         let turn = if length <= refused.shortest { refused.retry_at } else { refused.retry_at + refused.pause };
         if now < turn {
             refused.shortest = refused.shortest.min(length);
-            let (from, max_request_bytes) = (refused.from, self.max_request_bytes);
-            return Err(TooLarge { length, from, answered, max_request_bytes });
+            return Err(TooLarge::Inferred { length, from: refused.from, answered, max_request_bytes });
         }
         let pause = (refused.pause * 2).min(LONGEST_PAUSE);
         *refused = Refused { retry_at: now + pause, pause, shortest: usize::MAX, ..*refused };
@@ -136,7 +139,18 @@ impl RequestLimit {
 
 impl fmt::Display for TooLarge {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let TooLarge { length, from, answered, max_request_bytes } = self;
+        let (length, from, answered, max_request_bytes) = match self {
+            TooLarge::Own { length, max_request_bytes } => {
+                return write!(
+                    f,
+                    "a request of {length} bytes was not sent: servers accept at most {max_request_bytes} (their \
+                     jute.maxbuffer; see ClientBuilder::max_request_bytes)"
+                );
+            }
+            TooLarge::Inferred { length, from, answered, max_request_bytes } => {
+                (length, from, answered, max_request_bytes)
+            }
+        };
         write!(
             f,
             "a request of {length} bytes was not sent: servers closed the connection twice when one of {from} bytes \
@@ -177,6 +191,16 @@ mod tests {
         fn ends(&self, longest: usize) {
             self.limit.ended(longest, self.now);
         }
+    }
+
+    #[test]
+    fn one_above_the_own_limit_is_refused() {
+        let case = Case::new();
+        assert!(case.passes(1 << 20));
+        let text = case.limit.check((1 << 20) + 1, case.now).expect_err("refused").to_string();
+        assert!(text.contains("of 1048577 bytes was not sent: servers accept at most 1048576"), "{text}");
+        let small = RequestLimit::new(500);
+        assert!(small.check(501, case.now).is_err() && small.check(500, case.now).is_ok());
     }
 
     #[test]

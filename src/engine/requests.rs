@@ -303,6 +303,11 @@ impl Session {
         self.request(check::node(path), &GetDataRequest { path: &self.full(path), watch: false }, data)
     }
 
+    /// Returns the length of the root of the connect string.
+    pub(crate) fn root_len(&self) -> usize {
+        self.chroot.full("").len()
+    }
+
     /// Reads many nodes in one request. Each read may fail on its own. Needs servers from 3.6 on, as persistent watches
     /// do.
     pub(crate) fn get_many(&self, paths: &[String]) -> Reply<ManyRead> {

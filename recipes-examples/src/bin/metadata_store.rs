@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use futures::StreamExt;
 use futures::future::{try_join_all, try_join3};
-use recipes_examples::{Ensemble, Example, Result, Stage, Znodes, count, println, until};
+use recipes_examples::{Ensemble, Example, Result, Stage, Znodes, count, println, step, until};
 use zookeeper_recipes::{Client, CreateMode, ErrorKind, WatchEvent, WatchMode};
 
 /// A small store of metadata.
@@ -54,6 +54,12 @@ const TABLETS: usize = 6;
 /// How many tablets a server owns at most.
 const MOST: usize = 3;
 const COLUMNS: [&str; 3] = ["price int", "customer text", "day date"];
+
+/// Who owns a tablet: not its name tells that, but the session. A former one may have had the same name.
+struct Owner {
+    name: String,
+    session: i64,
+}
 
 /// A table, as one client sees it.
 struct Table {
@@ -104,14 +110,18 @@ impl Table {
     }
 
     /// Returns the owner of each tablet, `None` if it has none.
-    async fn owners(&self) -> Result<Vec<Option<String>>> {
+    async fn owners(&self) -> Result<Vec<Option<Owner>>> {
         let owners = (0..TABLETS).map(|number| self.owner(number));
         let read = self.client.multi_get(owners).await?.into_iter().map(|read| match read {
-            Ok((name, _)) => Ok(Some(String::from_utf8(name)?)),
+            Ok((name, stat)) => Ok(Some(Owner { name: String::from_utf8(name)?, session: stat.ephemeral_owner })),
             Err(error) if error.kind() == ErrorKind::NoNode => Ok(None),
             Err(error) => Err(error.into()),
         });
         read.collect()
+    }
+
+    fn is_mine(&self, owner: &Option<Owner>) -> bool {
+        owner.as_ref().is_some_and(|owner| Some(owner.session) == self.client.session_id())
     }
 
     /// Claims a tablet, but only with the schema that this server knows. Returns false if another one was first.
@@ -123,7 +133,7 @@ impl Table {
                 Ok(_) => return Ok(true),
                 // Also after a claim of its own whose answer was lost.
                 Err(error) if error.kind() == ErrorKind::NodeExists => {
-                    return Ok(self.owners().await?[number].as_deref() == Some(name));
+                    return Ok(self.is_mine(&self.owners().await?[number]));
                 }
                 // The schema has changed meanwhile, or no one knows.
                 Err(error) if matches!(error.kind(), ErrorKind::BadVersion | ErrorKind::OutcomeUnknown) => {}
@@ -136,14 +146,12 @@ impl Table {
 /// Serves tablets: looks at the start and after a reconnect, and when an owner goes.
 async fn serve(name: &str, table: &Table) -> Result<()> {
     let mut events = table.client.watch(&table.path, WatchMode::PersistentRecursive)?;
-    while let Some(Ok(event)) = events.next().await {
-        let looks = match &event {
-            WatchEvent::ReadAgain => true,
-            WatchEvent::Deleted { path } => path.ends_with("/owner"),
-            _ => false,
-        };
-        if looks && !table.client.is_closed() {
-            claim_free(name, table).await?;
+    while let Some(event) = events.next().await {
+        match event? {
+            _ if table.client.is_closed() => return Ok(()),
+            WatchEvent::ReadAgain => claim_free(name, table).await?,
+            WatchEvent::Deleted { path } if path.ends_with("/owner") => claim_free(name, table).await?,
+            _ => {}
         }
     }
     Ok(())
@@ -152,7 +160,7 @@ async fn serve(name: &str, table: &Table) -> Result<()> {
 /// Claims tablets without an owner, until the server has as many as it may have.
 async fn claim_free(name: &str, table: &Table) -> Result<()> {
     let owners = table.owners().await?;
-    let mut mine = owners.iter().flatten().filter(|owner| *owner == name).count();
+    let mut mine = owners.iter().filter(|owner| table.is_mine(owner)).count();
     for (number, _) in owners.iter().enumerate().filter(|(_, owner)| owner.is_none()) {
         if mine < MOST && table.claim(name, number).await? {
             mine += 1;
@@ -166,7 +174,8 @@ async fn claim_free(name: &str, table: &Table) -> Result<()> {
 async fn owned(operator: &Table, gone: Option<&str>) -> Result<Vec<String>> {
     let mut events = operator.client.watch(&operator.path, WatchMode::PersistentRecursive)?;
     loop {
-        let owners: Option<Vec<String>> = operator.owners().await?.into_iter().collect();
+        let owners = operator.owners().await?.into_iter().map(|owner| owner.map(|owner| owner.name));
+        let owners: Option<Vec<String>> = owners.collect();
         match owners.filter(|owners| gone.is_none_or(|gone| owners.iter().all(|owner| owner != gone))) {
             Some(owners) => return Ok(owners),
             None => drop(events.next().await.ok_or("the watch has ended")??),
@@ -182,6 +191,7 @@ async fn scenario(stage: &Stage, path: &str) -> Result<()> {
     println!(
         "the operator has created a table with {TABLETS} tablets: {created} nodes, and those above, in one transaction"
     );
+    step(&format!("three servers, alice, bob and carol, claim tablets, {MOST} at most each")).await;
     let (alice, bob, carol) = try_join3(Table::of(stage, path), Table::of(stage, path), Table::of(stage, path)).await?;
     let servers = try_join3(serve("alice", &alice), serve("bob", &bob), serve("carol", &carol));
     tokio::select! {
@@ -195,7 +205,7 @@ async fn scenario(stage: &Stage, path: &str) -> Result<()> {
 async fn operate(stage: &Stage, operator: &Table, servers: [&Table; 3], path: &str) -> Result<()> {
     let first = until(owned(operator, None)).await??;
 
-    println!("\nthree writers change the schema at the same time");
+    step("three writers change the schema at the same time").await;
     let writers = try_join_all(COLUMNS.map(|_| Table::of(stage, path))).await?;
     let adds = writers.iter().zip(COLUMNS).map(|(writer, column)| writer.add(column));
     let again: u32 = until(try_join_all(adds)).await??.iter().sum();
@@ -213,7 +223,7 @@ async fn operate(stage: &Stage, operator: &Table, servers: [&Table; 3], path: &s
         .zip(servers)
         .find(|(name, _)| first.contains(&(*name).to_owned()))
         .ok_or("no owner")?;
-    println!("\n{leaver} goes");
+    step(&format!("{leaver} leaves: its client closes")).await;
     server.client.close().await?;
     let last = until(owned(operator, Some(leaver))).await??;
     let before = operator.client.request_counts();

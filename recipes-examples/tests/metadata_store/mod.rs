@@ -9,10 +9,11 @@ async fn plays_its_scenario() {
     let told = Program::start(PROGRAM, &[]).ends(0).await;
     told.in_order(&[
         "a table with 6 tablets: 7 nodes, and those above, in one transaction",
+        "three servers, alice, bob and carol, claim tablets, 3 at most each",
         "owns tablet",
         "three writers change the schema at the same time",
         "version 3; a write was refused",
-        "goes",
+        "leaves: its client closes",
         "owns tablet",
         "6 owners, read in 1 request:",
         "Every tablet has an owner, and the schema has all 4 columns",

@@ -1,6 +1,6 @@
 //! The operations of a transaction, and what each of them is for.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::engine::{Error, Multi, Op, OpResult};
 use crate::util::path::{ancestors, split};
@@ -15,6 +15,15 @@ pub(super) enum Place {
     Parent(usize),
     /// It is the step with this number.
     Step(usize),
+}
+
+/// What is wrong with the nodes above.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Lack<'a> {
+    /// One of them is missing.
+    Missing,
+    /// This one is not: another client has just created it, or an earlier step does.
+    Unneeded(&'a str),
 }
 
 /// The operations in the order in which the servers carry them out.
@@ -63,14 +72,20 @@ impl Request {
         self.ops.get(index)
     }
 
-    /// Returns whether the servers refused the transaction because of a node above: it is missing, or another client
-    /// has just created one that was.
-    pub(super) fn lacks_parents(&self, outcome: &Multi) -> bool {
-        let Multi::Refused { index, error } = outcome else { return false };
-        match self.get(*index) {
-            Some((Place::Step(_), Op::Create { .. })) => *error == Error::NoNode,
-            Some((Place::Parent(_), _)) => matches!(error, Error::NoNode | Error::NodeExists),
-            _ => false,
+    /// Returns what to do about the nodes above, if the servers refused the transaction because of them.
+    pub(super) fn lack(&self, outcome: &Multi) -> Option<Lack<'_>> {
+        let Multi::Refused { index, error } = outcome else { return None };
+        let (place, op) = self.get(*index)?;
+        match (place, op, error) {
+            (Place::Step(_), Op::Create { path, .. }, Error::NoNode) => {
+                let deletes =
+                    |op: &Op| matches!(op, Op::Delete { path: deleted, .. } if above(path).any(|one| one == deleted));
+                let is_deleted = self.ops[..*index].iter().any(|(_, op)| deletes(op));
+                (!is_deleted).then_some(Lack::Missing)
+            }
+            (Place::Parent(_), _, Error::NoNode) => Some(Lack::Missing),
+            (Place::Parent(_), op, Error::NodeExists) => Some(Lack::Unneeded(op.path())),
+            _ => None,
         }
     }
 
@@ -79,6 +94,24 @@ impl Request {
         let places = self.ops.into_iter().map(|(place, _)| place);
         places.zip(results).filter(|(place, _)| matches!(place, Place::Step(_))).map(|(_, result)| result)
     }
+}
+
+/// Returns a step that needs a missing node which only a later step creates, and the number of that one.
+pub(super) fn out_of_order(steps: &[Op], missing: &BTreeSet<String>) -> Option<(usize, usize)> {
+    let mut creators: BTreeMap<&str, usize> = BTreeMap::new();
+    for (number, step) in steps.iter().enumerate() {
+        if let Op::Create { path, mode, .. } = step
+            && !mode.is_sequential()
+        {
+            creators.entry(path).or_insert(number);
+        }
+    }
+    let mut creates = steps.iter().enumerate().filter(|(_, step)| matches!(step, Op::Create { .. }));
+    creates.find_map(|(number, step)| {
+        let needed = above(step.path()).filter(|parent| missing.contains(*parent));
+        let mut creators = needed.filter_map(|parent| creators.get(parent));
+        creators.find(|creator| **creator > number).map(|later| (number, *later))
+    })
 }
 
 /// Returns the nodes above those that the steps create, without the root.

@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 
-use futures::future::{BoxFuture, FutureExt};
+use futures::future::{BoxFuture, FutureExt, join_all};
 use futures::stream::{BoxStream, FuturesOrdered, StreamExt};
 
 use super::chroot;
 use super::tracker::{Job, Watching};
-use crate::client::read_together::{Group, each};
+use crate::client::read_together::Group;
 use crate::client::session::Session;
 use crate::engine::{Error, Reply, Watch};
 use crate::util::znode::Stat;
@@ -73,6 +73,7 @@ impl Reads {
             return;
         }
         let session = Arc::clone(&self.session);
+        let root = session.root_len();
         session.together(|| {
             let mut group = Group::default();
             while self.open < UNDER_WAY
@@ -81,10 +82,10 @@ impl Reads {
                 self.open += 1;
                 match job {
                     Job::Read(path) if is_small && self.reads_together.load(Ordering::Relaxed) => {
-                        if !group.has_room(&full) {
+                        if !group.has_room(&full, root) {
                             self.read(std::mem::take(&mut group));
                         }
-                        group.push(path, full);
+                        group.push(path, full, root);
                     }
                     job => {
                         self.read(std::mem::take(&mut group));
@@ -138,7 +139,8 @@ impl Reads {
                 Err(error) if error.is_transient() => vec![Err(error); paths.len()],
                 Err(_) => {
                     reads_together.store(false, Ordering::Relaxed);
-                    each(&session, &full).await
+                    let reads = || join_all(full.iter().map(|full| session.get_data(full)));
+                    session.together(reads).await
                 }
             };
             paths.into_iter().zip(read).map(|(path, read)| Answered::bare(Answer::Read(path, read))).collect()

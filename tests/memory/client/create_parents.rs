@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures::future::join_all;
-use zookeeper_recipes::testing::{Loss, Operation, TestingServer};
+use zookeeper_recipes::testing::{Dialect, Loss, Operation, TestingServer};
 use zookeeper_recipes::{Client, CreateMode, ErrorKind, RequestCounts, TransactionResult};
 
 async fn setup() -> (TestingServer, Client) {
@@ -97,18 +97,117 @@ async fn clients_that_create_the_same_ones_do_not_fail_each_other() {
     assert_eq!(server.children("/a/b/c").len(), 8);
 }
 
-/// Here the transaction itself deletes the node above.
 #[tokio::test(start_paused = true)]
-async fn it_is_not_tried_without_end() {
+async fn a_node_comes_before_those_below_it() {
+    let (server, client) = setup().await;
+    let create = || client.transaction().create("/a/b/1", "", CreateMode::Persistent);
+    let wrong = create().create("/a/b", "data", CreateMode::Persistent).create_parents();
+    let error = wrong.commit().await.expect_err("refused");
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+    let text = error.to_string();
+    assert!(text.contains("step 1 of 2, create /a/b/1: step 2 creates a node above it"), "{text}");
+    assert_eq!(server.paths().len(), 0);
+    // One that gets a number is another node.
+    let other = create().create("/a/b", "", CreateMode::PersistentSequential).create_parents();
+    other.commit().await.expect("committed");
+    assert_eq!(server.paths(), ["/a", "/a/b", "/a/b/1", "/a/b0000000001"]);
+}
+
+/// Also if only the nodes above make it too long.
+#[tokio::test(start_paused = true)]
+async fn a_transaction_that_is_too_long_is_not_sent() {
+    let server = TestingServer::start();
+    let client = Client::builder_for_testing(&server).max_request_bytes(10_000).connect().await.expect("a client");
+    let mut many = client.transaction();
+    for number in 0..300 {
+        many = many.create(&format!("/{number}"), "", CreateMode::Persistent);
+    }
+    let error = many.create_parents().commit().await.expect_err("refused");
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+    assert!(error.to_string().contains("servers accept at most 10000"), "{error}");
+    let mut deep = client.transaction();
+    for number in 0..50 {
+        deep = deep.create(&format!("/{0}/{0}{0}/{0}", format!("{number:020}")), "", CreateMode::Persistent);
+    }
+    let error = deep.create_parents().commit().await.expect_err("refused");
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+    assert_eq!(server.count(&client, Operation::Multi), 1, "the first attempt of the second one: {error}");
+    assert!(server.paths().is_empty() && client.connection_state().is_connected());
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_is_not_tried_again_if_the_transaction_itself_deletes_the_node_above() {
     let (server, client) = setup().await;
     server.create_by_hand("/a", "", CreateMode::Persistent).expect("created");
     let before = client.request_counts();
     let impossible = client.transaction().delete("/a", None).create("/a/b", "", CreateMode::Persistent);
     let error = impossible.create_parents().commit().await.expect_err("refused");
     assert_eq!(error.kind(), ErrorKind::NoNode);
-    assert!(error.to_string().contains("step 2 of 2, create"), "{error}");
-    assert_eq!(spent(&client, before), (10, 9, 19));
+    let text = error.to_string();
+    assert!(text.contains("step 2 of 2, create /a/b: the node above it does not exist: an earlier step"), "{text}");
+    assert_eq!(spent(&client, before), (1, 0, 1));
     assert_eq!(server.paths(), ["/a"]);
+}
+
+/// The parent is the one to which the server gives that name in the same transaction.
+#[tokio::test(start_paused = true)]
+async fn a_sequential_node_may_be_the_parent() {
+    let (server, client) = setup().await;
+    let both = client.transaction().create("/q/n-", "", CreateMode::PersistentSequential);
+    let both = both.create("/q/n-0000000000/child", "", CreateMode::Persistent);
+    both.create_parents().commit().await.expect("committed");
+    assert_eq!(server.paths(), ["/q", "/q/n-0000000000", "/q/n-0000000000/child"]);
+}
+
+/// Others create and delete the nodes above all the time. No attempt is without a bound.
+#[tokio::test(start_paused = true)]
+async fn churn_of_the_nodes_above_fails_no_one() {
+    let flight = Duration::from_millis(5);
+    let server = TestingServer::builder().latency(Duration::ZERO..=flight).start();
+    let mut clients = Vec::new();
+    for _ in 0..8 {
+        clients.push(server.client().await.expect("a client"));
+    }
+    let churn = async |number: usize, client: &Client| {
+        for round in 0..50 {
+            let path = format!("/a/b/c/{number}-{round}");
+            let before = client.request_counts();
+            let create = client.transaction().create(&path, "", CreateMode::Persistent).create_parents();
+            let outcome = create.commit().await;
+            assert!((client.request_counts() - before).multis <= 20);
+            outcome.expect("committed");
+            for path in [&path, "/a/b/c", "/a/b", "/a"] {
+                // Others may have nodes below it.
+                let _ = client.delete(path, None).await;
+            }
+        }
+    };
+    join_all(clients.iter().enumerate().map(|(number, client)| churn(number, client))).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_session_may_end_between_two_attempts() {
+    for dialect in [Dialect::ZooKeeper, Dialect::Keeper26] {
+        let server = TestingServer::builder().dialect(dialect).start();
+        let client = server.client().await.expect("a client");
+        server.lose_next_reply(&client, Operation::Exists, Loss::NotApplied);
+        let expire = async {
+            server.until(|| server.lost_replies() == 1).await;
+            server.expire_session(&client);
+        };
+        let create = client.transaction().create("/a/b", "", CreateMode::Persistent).create_parents().commit();
+        let (created, ()) = tokio::join!(create, expire);
+        created.expect("committed");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_path_of_many_levels_is_too_long_and_disturbs_no_one() {
+    let (server, client) = setup().await;
+    let create = client.transaction().create(&"/a".repeat(12_000), "", CreateMode::Persistent).create_parents();
+    let error = create.commit().await.expect_err("refused");
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+    assert!(server.paths().is_empty() && client.connection_state().is_connected());
 }
 
 #[tokio::test(start_paused = true)]
@@ -120,7 +219,7 @@ async fn what_may_not_be_created_is_named() {
     let error = create.commit().await.expect_err("refused");
     assert_eq!(error.kind(), ErrorKind::NoAuth);
     let text = error.to_string();
-    assert!(text.contains("step 1 of 1, create the missing node above") && text.contains("/closed/a"), "{text}");
+    assert!(text.contains("step 1 of 1, create the missing node /closed/a:"), "{text}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -131,6 +230,8 @@ async fn the_namespace_is_created_too_and_is_in_no_result() {
     let results = create.commit().await.expect("committed");
     assert_eq!(results, [TransactionResult::Created { path: "/a/b".to_owned() }]);
     assert_eq!(server.paths(), ["/app", "/app/a", "/app/a/b"]);
+    let again = client.transaction().create("/a/b", "", CreateMode::Persistent).commit().await.expect_err("refused");
+    assert!(again.to_string().contains("step 1 of 1, create /a/b:"), "{again}");
 }
 
 /// Also that of an attempt that was refused: without its answer, no one knows that.

@@ -56,7 +56,7 @@ async fn sixteen_nodes_or_four_hundred_bytes_of_paths_in_a_request() {
     assert_eq!((client.request_counts() - before).reads, 3);
 }
 
-/// At most eight requests of a call are under way.
+/// One request at first, then two, and at most eight.
 #[tokio::test(start_paused = true)]
 async fn a_long_call_leaves_room_for_others() {
     let flight = Duration::from_millis(10);
@@ -65,7 +65,41 @@ async fn a_long_call_leaves_room_for_others() {
     let client = server.client().await.expect("a client");
     let begun = tokio::time::Instant::now();
     assert_eq!(texts(client.multi_get(&all).await.expect("read")), numbers(640));
-    assert_eq!(begun.elapsed(), flight * 2 * (640 / 16 / 8));
+    // 1 + 2 + 8 + 8 + 8 + 8 + 5 requests.
+    assert_eq!(begun.elapsed(), flight * 2 * 7);
+}
+
+/// Of large nodes fewer are read together, and fewer requests are under way.
+#[tokio::test(start_paused = true)]
+async fn large_nodes_are_read_a_few_at_a_time() {
+    for (size, reads) in [(1_000, 7), (20_000, 1 + 28), (100_000, 1 + 84)] {
+        let server = TestingServer::start();
+        let data = "x".repeat(size);
+        let paths: Vec<_> = (0..100).map(|number| format!("/{number}")).collect();
+        for path in &paths {
+            server.create_by_hand(path, &data, CreateMode::Persistent).expect("created");
+        }
+        let client = server.client().await.expect("a client");
+        let before = client.request_counts();
+        let read = texts(client.multi_get(&paths).await.expect("read"));
+        assert!(read.iter().all(|read| read.as_ref() == Ok(&data)) && read.len() == 100);
+        assert_eq!((client.request_counts() - before).reads, reads, "{size}");
+    }
+}
+
+/// Also those of the root that the connect string names.
+#[tokio::test]
+async fn long_roots_count() {
+    let server = TestingServer::start();
+    let root = format!("/{}", "r".repeat(100));
+    server.create_by_hand(&root, "", CreateMode::Persistent).expect("created");
+    let listening = server.listen("127.0.0.1:0").expect("it listens");
+    let client = Client::builder(format!("{}{root}", listening.connect_string())).connect().await.expect("a client");
+    client.create("/a", "", CreateMode::Persistent).await.expect("created");
+    let before = client.request_counts();
+    let read = client.multi_get((0..9).map(|_| "/a")).await.expect("read");
+    assert!(read.iter().all(Result::is_ok));
+    assert_eq!((client.request_counts() - before).reads, 3, "three paths of 103 bytes in a request");
 }
 
 #[tokio::test(start_paused = true)]
@@ -83,7 +117,7 @@ async fn old_servers_get_a_request_for_each_node() {
     let client = server.client().await.expect("a client");
     let before = client.request_counts();
     assert_eq!(texts(client.multi_get(&all).await.expect("read")), numbers(320));
-    assert_eq!((client.request_counts() - before).reads, 8 + 320, "those under way are refused");
+    assert_eq!((client.request_counts() - before).reads, 1 + 320, "the first request is refused");
 }
 
 #[tokio::test(start_paused = true)]
@@ -95,8 +129,11 @@ async fn answers_that_are_too_long_together_are_asked_for_one_by_one() {
         server.create_by_hand(path, data(number), CreateMode::Persistent).expect("created");
     }
     let client = Client::builder_for_testing(&server).max_response_bytes(200_000).connect().await.expect("a client");
-    let expected: Vec<_> = (0..10).map(|number| Ok(data(number))).collect();
-    assert_eq!(texts(client.multi_get(&paths).await.expect("read")), expected);
+    server.create_by_hand("/longest", "x".repeat(300_000), CreateMode::Persistent).expect("created");
+    let paths = paths.iter().map(String::as_str).chain(["/longest"]);
+    let read = texts(client.multi_get(paths).await.expect("read"));
+    let expected: Vec<_> = (0..10).map(|number| Ok(data(number))).chain([Err(ErrorKind::Other)]).collect();
+    assert_eq!(read, expected);
 }
 
 #[tokio::test(start_paused = true)]

@@ -76,9 +76,8 @@ impl Following<'_> {
         let taken: BTreeMap<_, _> = step.take.iter().map(|name| (Arc::clone(name), node(name))).collect();
         let data = next.bytes();
         let bytes = data.len() + taken.values().map(|path| path.len() + BYTES_OF_OP).sum::<usize>();
-        if bytes > registrar.core.config.max_request_bytes && self.most > 1 {
-            self.most = (self.most / 2).max(1);
-            return Ok(Advanced::Again);
+        if bytes > registrar.core.config.max_request_bytes && self.may_change_less(&step) {
+            return Ok(self.change_less());
         }
         let given = step.give.iter().filter_map(|name| self.claims.all.get(name)).map(|claim| claim.path.to_string());
         let deletes = given.map(|path| Op::Delete { path, version: None });
@@ -95,10 +94,10 @@ impl Following<'_> {
         let sent = self.session.multi(ops);
         self.pending = Some(Pending { taken, given: step.give.clone() });
         let outcome = match sent.await {
-            // Nothing was sent, or nothing was carried out.
-            Err(engine::Error::TooLarge(_)) if self.most > 1 => {
-                (self.most, self.pending) = (self.most / 2, None);
-                return Ok(Advanced::Again);
+            // Nothing was sent.
+            Err(engine::Error::TooLarge(_)) if self.may_change_less(&step) => {
+                self.pending = None;
+                return Ok(self.change_less());
             }
             outcome => outcome.map_err(End::Refused)?,
         };
@@ -130,10 +129,26 @@ impl Following<'_> {
             Multi::Refused { index, error: engine::Error::NoNode } if index >= 2 + step.give.len() => {
                 registrar.directories(&self.session).await.map_err(End::Refused)?;
             }
-            Multi::Refused { error: engine::Error::TooLarge(_), .. } if self.most > 1 => self.most /= 2,
+            Multi::Refused { error: engine::Error::TooLarge(_), .. } if self.may_change_less(&step) => {
+                return Ok(self.change_less());
+            }
             Multi::Refused { error, .. } => return Err(End::Refused(error)),
         }
         Ok(Advanced::Again)
+    }
+
+    /// Returns whether a step that is too large may be replaced by a smaller one, or wait.
+    fn may_change_less(&self, step: &Step) -> bool {
+        self.most > 1 || (step.give.is_empty() && !step.take.is_empty())
+    }
+
+    /// Changes less at once. A record without room for one more partition waits until others are handed over.
+    fn change_less(&mut self) -> Advanced {
+        if self.most == 1 {
+            return Advanced::Waits;
+        }
+        self.most /= 2;
+        Advanced::Again
     }
 
     fn log(&self, step: &Step, token: i64) {
@@ -161,7 +176,11 @@ impl Following<'_> {
         }
         let nodes = given.iter().filter_map(|name| self.claims.all.get(name)).map(|claim| claim.path.to_string());
         let deletes = nodes.map(|path| Op::Delete { path, version: None }).collect();
-        match self.session.multi(deletes).await.map_err(End::Refused)? {
+        let outcome = match self.session.multi(deletes).await {
+            Err(engine::Error::TooLarge(_)) if self.most > 1 => return Ok(self.change_less()),
+            outcome => outcome.map_err(End::Refused)?,
+        };
+        match outcome {
             Multi::Committed(_) => self.forget(&given),
             // It was deleted by hand, or by an earlier request that got no answer.
             Multi::Refused { index, error: engine::Error::NoNode } => self.forget(&given[index..=index]),
