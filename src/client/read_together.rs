@@ -12,14 +12,17 @@ use crate::engine;
 use crate::util::path;
 use crate::util::znode::Stat;
 
-/// The most nodes that one request reads, and the most bytes that their paths have together on the wire. Even if all of
-/// them have a megabyte, a server can hold the answer. The request stays below the length (`request_limit::COUNTED`)
-/// from which it would be suspected when a server closes the connection.
-const MOST: (usize, usize) = (16, 400);
+/// The most nodes that one request reads. Even if all of them have a megabyte, a server can hold the answer.
+const MOST_NODES: usize = 16;
+/// The most bytes that the paths of one request have together on the wire. The request stays below the length
+/// (`request_limit::COUNTED`) from which it would be suspected when a server closes the connection.
+const MOST_PATH_BYTES: usize = 400;
 /// The most requests of one call that are under way.
 const UNDER_WAY: usize = 8;
-/// How many bytes of data one request should read, and all that are under way: heartbeats wait behind their answers.
-const BYTES: (usize, usize) = (64 * 1024, 256 * 1024);
+/// How many bytes of data one request should read: heartbeats wait behind its answer.
+const BYTES_OF_REQUEST: usize = 64 * 1024;
+/// How many bytes of data all requests that are under way should read.
+const BYTES_UNDER_WAY: usize = 256 * 1024;
 
 /// What was read of each node.
 type Read = Vec<Result<(Vec<u8>, Stat), Error>>;
@@ -43,7 +46,7 @@ impl<T> Default for Group<T> {
 impl<T> Group<T> {
     /// `root` is the length of the root of the connect string.
     pub(crate) fn has_room(&self, full: &str, root: usize) -> bool {
-        self.nodes.is_empty() || (self.nodes.len() < MOST.0 && self.length + root + full.len() <= MOST.1)
+        self.nodes.is_empty() || (self.nodes.len() < MOST_NODES && self.length + root + full.len() <= MOST_PATH_BYTES)
     }
 
     pub(crate) fn push(&mut self, node: T, full: String, root: usize) {
@@ -65,8 +68,8 @@ impl Window {
     fn adapt(&mut self, read: &Read) {
         let bytes: usize = read.iter().flatten().map(|(data, _)| data.len()).sum();
         let of_node = (bytes / read.len().max(1)).max(1);
-        self.nodes = (BYTES.0 / of_node).clamp(1, MOST.0);
-        self.requests = (BYTES.1 / (of_node * self.nodes)).clamp(1, UNDER_WAY.min(self.requests * 2));
+        self.nodes = (BYTES_OF_REQUEST / of_node).clamp(1, MOST_NODES);
+        self.requests = (BYTES_UNDER_WAY / (of_node * self.nodes)).clamp(1, UNDER_WAY.min(self.requests * 2));
     }
 }
 
@@ -126,7 +129,7 @@ impl Client {
         let mut all = Vec::with_capacity(nodes.len());
         let mut nodes = nodes.into_iter().peekable();
         let is_supported = AtomicBool::new(true);
-        let (mut window, mut under_way) = (Window { requests: 1, nodes: MOST.0 }, FuturesOrdered::new());
+        let (mut window, mut under_way) = (Window { requests: 1, nodes: MOST_NODES }, FuturesOrdered::new());
         loop {
             while under_way.len() < window.requests && nodes.peek().is_some() {
                 under_way.push_back(read(self, take(&mut nodes, window.nodes, root), &is_supported));
@@ -167,7 +170,8 @@ async fn read(client: &Client, group: Group<String>, is_supported: &AtomicBool) 
     Ok(all)
 }
 
-/// Reads the nodes of a group in one request, once. Returns `None` if they are to be read by others.
+/// Reads the nodes of a group in one request, once. Returns `None` if they are to be read one after the other: they
+/// cannot be read together, or the connection was lost.
 async fn together(core: &Core, group: &Group<String>, is_supported: &AtomicBool) -> Result<Option<Read>, Error> {
     if group.nodes.len() < 2 || !is_supported.load(Ordering::Relaxed) {
         return Ok(None);

@@ -175,6 +175,7 @@ impl Transaction {
     /// * [`ErrorKind::SessionLost`]: the session of the fences has ended, or the process was stopped past its end. A
     ///   fenced transaction is sent only once the session is known to be alive.
     /// * [`ErrorKind::OutcomeUnknown`]: no answer arrived, or the answer does not say whether it was carried out.
+    /// * [`ErrorKind::ConnectionLoss`]: there was no connection in time. Nothing was changed.
     /// * [`ErrorKind::InvalidArgument`]: version -1, which is not a version; a request above the
     ///   [limit](crate::ClientBuilder::max_request_bytes), with the nodes above; with
     ///   [`create_parents`](Self::create_parents) a missing node that is created after one below it.
@@ -188,7 +189,7 @@ impl Transaction {
         if let Some(error) = self.error.take() {
             return Err(error);
         }
-        let mut missing = BTreeSet::new();
+        let (mut missing, mut unneeded) = (BTreeSet::new(), BTreeSet::new());
         let mut attempts = 0;
         loop {
             attempts += 1;
@@ -201,9 +202,11 @@ impl Transaction {
             let lack = request.lack(&outcome).filter(|_| self.creates_parents && attempts < MOST_ATTEMPTS);
             match lack {
                 None => return self.results(outcome, request),
-                Some(Lack::Unneeded(parent)) => drop(missing.remove(parent)),
-                Some(Lack::Missing) => missing = self.missing_parents(&session).await?,
+                Some(Lack::Unneeded(parent)) => drop(unneeded.insert(parent.to_owned())),
+                Some(Lack::Missing) => unneeded.clear(),
             }
+            // Others may have created more of them. A look at a server that lags may not show those that were refused.
+            missing = &self.missing_parents(&session).await? - &unneeded;
             self.pause(attempts).await;
         }
     }
@@ -225,6 +228,7 @@ impl Transaction {
         }
         let checks = self.fences.iter().flat_map(Fence::checks);
         let request = Request::new(checks, &self.steps, missing, &self.core.config.acls);
+        // An estimate, which needs no connection. The engine measures the exact length.
         self.core.check_size("commit", self.subject(), request.bytes())?;
         Ok(request)
     }

@@ -139,31 +139,23 @@ impl RequestLimit {
 
 impl fmt::Display for TooLarge {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (length, from, answered, max_request_bytes) = match self {
-            TooLarge::Own { length, max_request_bytes } => {
-                return write!(
-                    f,
-                    "a request of {length} bytes was not sent: servers accept at most {max_request_bytes} (their \
-                     jute.maxbuffer; see ClientBuilder::max_request_bytes)"
-                );
-            }
+        match self {
+            TooLarge::Own { length, max_request_bytes } => write!(
+                f,
+                "a request of {length} bytes was not sent: servers accept at most {max_request_bytes} (their \
+                 jute.maxbuffer; see ClientBuilder::max_request_bytes)"
+            ),
             TooLarge::Inferred { length, from, answered, max_request_bytes } => {
-                (length, from, answered, max_request_bytes)
+                let answered =
+                    if *answered > 0 { format!(", and answered one of {answered} bytes") } else { String::new() };
+                write!(
+                    f,
+                    "a request of {length} bytes was not sent: servers closed the connection twice when one of {from} \
+                     bytes was in flight{answered}; their jute.maxbuffer seems to be lower than the client's limit of \
+                     {max_request_bytes} bytes: raise theirs, or lower ClientBuilder::max_request_bytes"
+                )
             }
-        };
-        write!(
-            f,
-            "a request of {length} bytes was not sent: servers closed the connection twice when one of {from} bytes \
-             was in flight"
-        )?;
-        if *answered > 0 {
-            write!(f, ", and answered one of {answered} bytes")?;
         }
-        write!(
-            f,
-            "; their jute.maxbuffer seems to be lower than the client's limit of {max_request_bytes} bytes: raise \
-             theirs, or lower ClientBuilder::max_request_bytes"
-        )
     }
 }
 

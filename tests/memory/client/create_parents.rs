@@ -87,14 +87,15 @@ async fn clients_that_create_the_same_ones_do_not_fail_each_other() {
     for _ in 0..8 {
         clients.push(server.client().await.expect("a client"));
     }
+    let above = "/a".repeat(30);
     let create = |(number, client): (usize, &Client)| {
-        let path = format!("/a/b/c/{number}");
+        let path = format!("{above}/{number}");
         client.transaction().create(&path, "", CreateMode::Persistent).create_parents().commit()
     };
     for outcome in join_all(clients.iter().enumerate().map(create)).await {
         outcome.expect("committed");
     }
-    assert_eq!(server.children("/a/b/c").len(), 8);
+    assert_eq!(server.children(&above).len(), 8);
 }
 
 #[tokio::test(start_paused = true)]
@@ -113,7 +114,7 @@ async fn a_node_comes_before_those_below_it() {
     assert_eq!(server.paths(), ["/a", "/a/b", "/a/b/1", "/a/b0000000001"]);
 }
 
-/// Also if only the nodes above make it too long.
+/// Even if only the nodes above make it too long.
 #[tokio::test(start_paused = true)]
 async fn a_transaction_that_is_too_long_is_not_sent() {
     let server = TestingServer::start();
