@@ -262,7 +262,7 @@ pub use client::Tls;
 pub use client::{
     BoxConnectionStateListener, Client, ClientBuilder, ConnectionState, ConnectionStateListener, ConnectionStates,
     Error, ErrorKind, ErrorPolicy, Fence, Heartbeat, InvalidRetryPolicy, Lagged, ListenerHandle, RequestCounts,
-    RetryPolicy, Transaction, TransactionResult, WatchEvent, WatchEvents, WatchMode,
+    RetryPolicy, ServerList, Transaction, TransactionResult, WatchEvent, WatchEvents, WatchMode,
 };
 pub use recipes::*;
 pub use util::state_receiver::{StateEnded, StateReceiver};

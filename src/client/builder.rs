@@ -1,5 +1,6 @@
 //! The options of a client, and its first connection.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,6 +14,7 @@ use super::error::{Error, ErrorKind};
 use super::platform::{Host, Platform};
 use super::retry::RetryPolicy;
 use super::security::{Sasl, Tls};
+use super::server_list::ServerList;
 use super::state::ErrorPolicy;
 use crate::engine;
 use crate::engine::connect_string::ConnectString;
@@ -79,6 +81,7 @@ pub struct ClientBuilder {
     silence_timeout: Option<Duration>,
     spread_reconnects: bool,
     ensemble_tracker: bool,
+    server_list: Option<ServerList>,
     dedicated_runtime: bool,
     metric_paths: Vec<String>,
     tls: Option<Tls>,
@@ -124,6 +127,7 @@ impl ClientBuilder {
             silence_timeout: None,
             spread_reconnects: false,
             ensemble_tracker: false,
+            server_list: None,
             dedicated_runtime: false,
             metric_paths: Vec::new(),
             tls: None,
@@ -263,7 +267,8 @@ impl ClientBuilder {
 
     /// Sets whether the client follows the ensemble's dynamic configuration (`/zookeeper/config`), which an operator
     /// changes by `reconfig`. Its servers then replace the ones in the connect string, at the start and after each
-    /// change. An open connection is kept. This costs one read per session, and one per change. Default false.
+    /// change. A session whose server is no longer among them moves to one that is, as with a [`ServerList`]. This
+    /// costs one read per session, and one per change. Default false.
     ///
     /// Curator's `withEnsembleTracker` is on by default. Here it is off because the addresses in the configuration are
     /// often reachable only for the servers. While none of them can be reached, the client also tries those of the
@@ -274,6 +279,13 @@ impl ClientBuilder {
     #[doc(alias = "reconfig")]
     pub fn ensemble_tracker(mut self, follow: bool) -> Self {
         self.ensemble_tracker = follow;
+        self
+    }
+
+    /// Takes the servers from a list that may change, in place of those of the connect string, which then has only the
+    /// root: `Client::builder("/apps").server_list(&servers)`. Default: none. See [`ServerList`].
+    pub fn server_list(mut self, servers: &ServerList) -> Self {
+        self.server_list = Some(servers.clone());
         self
     }
 
@@ -365,6 +377,7 @@ impl ClientBuilder {
             connection_timeout: self.connection_timeout,
             spread_reconnects: self.spread_reconnects,
             auths: self.auths.clone(),
+            servers: self.server_list.as_ref().map(ServerList::subscribe),
             ..Options::new(connect_string, self.session_timeout, clock, runtime.system_spawner(), jitter)
         };
         let ensemble = match connector {
@@ -380,8 +393,23 @@ impl ClientBuilder {
     }
 
     fn connect_string(&self, connect_string: &str) -> Result<ConnectString, Error> {
-        let connect_string = ConnectString::parse(connect_string)
-            .map_err(|error| Error::new(ErrorKind::InvalidArgument, error.to_string()))?;
+        let invalid = |why| Error::new(ErrorKind::InvalidArgument, why);
+        let whole = match &self.server_list {
+            None => Cow::Borrowed(connect_string),
+            Some(servers) if connect_string.is_empty() || connect_string.starts_with('/') => {
+                Cow::Owned(format!("{servers}{connect_string}"))
+            }
+            Some(_) => {
+                return Err(invalid(format!(
+                    "connect string {connect_string:?}: names servers although a server list is given; give only the \
+                     root, as in \"/apps\", or nothing"
+                )));
+            }
+        };
+        let connect_string = ConnectString::parse(&whole).map_err(|error| invalid(error.to_string()))?;
+        if let Some(name) = connect_string.srv().filter(|_| !cfg!(feature = "srv")) {
+            return Err(invalid(format!("connect string: srv://{name} needs the feature `srv` of zookeeper-recipes")));
+        }
         self.check_tls(&connect_string)?;
         Ok(connect_string)
     }

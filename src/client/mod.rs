@@ -25,6 +25,7 @@ mod retry;
 pub(crate) mod runtime;
 mod security;
 pub(crate) mod sequence;
+mod server_list;
 pub(crate) mod session;
 mod state;
 mod supervisor;
@@ -49,6 +50,7 @@ pub use self::retry::{InvalidRetryPolicy, RetryPolicy};
 pub use self::security::Sasl;
 #[cfg(feature = "tls")]
 pub use self::security::Tls;
+pub use self::server_list::ServerList;
 pub use self::state::{
     BoxConnectionStateListener, ConnectionState, ConnectionStateListener, ConnectionStates, ErrorPolicy, Lagged,
 };

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::connect_string::Endpoint;
+use super::connect_string::{Endpoint, list};
 use super::environment::Environment;
 use super::error::Error;
 use super::outstanding::{Answer, WantedWatch};
@@ -83,11 +83,11 @@ async fn read(shared: &Arc<Shared>) -> Result<(Vec<u8>, impl Future<Output = ()>
 
 fn apply(environment: &Environment, data: &[u8]) -> Result<(), String> {
     let Configuration { version, endpoints } = Configuration::parse(data)?;
-    let names: Vec<String> = endpoints.iter().map(Endpoint::to_string).collect();
+    let servers = list(&endpoints);
     if environment.hosts.lock().replace(version, endpoints, &*environment.options.jitter) {
         tracing::info!(
             event = "servers_replaced",
-            servers = names.join(","),
+            servers,
             version,
             "using the servers of the ensemble's configuration"
         );

@@ -15,7 +15,7 @@ use tokio::sync::Semaphore;
 use tokio::time::{error::Elapsed, timeout};
 
 use super::connect_string::Endpoint;
-use super::tls;
+use super::{srv, tls};
 
 /// How many attempts of a process can have a turn at once. A server accepts connections from a queue of 50. If
 /// the queue is full, the operating system retries after a second.
@@ -50,6 +50,8 @@ pub(crate) async fn in_turn<A: Future>(
 pub(crate) struct Stream {
     pub(crate) read: Box<dyn AsyncRead + Send + Unpin>,
     pub(crate) write: Box<dyn AsyncWrite + Send + Unpin>,
+    /// The address of the other end, if it has one.
+    pub(crate) peer: Option<SocketAddr>,
 }
 
 impl fmt::Debug for Stream {
@@ -63,6 +65,14 @@ pub(crate) trait Connector: Send + Sync + fmt::Debug {
     /// Connects to a server. `tries` is the number of attempts that have failed. If a name has several addresses, each
     /// attempt begins with another one.
     fn connect(&self, endpoint: Endpoint, tries: u32) -> BoxFuture<'static, io::Result<Stream>>;
+    /// Returns whether a server is the one with this address.
+    fn is_at(&self, _endpoint: Endpoint, _peer: SocketAddr) -> BoxFuture<'static, bool> {
+        futures::future::ready(false).boxed()
+    }
+    /// Returns the servers that the SRV records of a name give.
+    fn lookup_srv(&self, _name: String) -> BoxFuture<'static, io::Result<Vec<srv::Record>>> {
+        futures::future::ready(Err(io::ErrorKind::Unsupported.into())).boxed()
+    }
     /// Returns the semaphore that limits the attempts in progress, if they are limited.
     fn turns(&self) -> Option<&Semaphore> {
         None
@@ -79,16 +89,33 @@ impl Connector for Network {
     fn connect(&self, endpoint: Endpoint, tries: u32) -> BoxFuture<'static, io::Result<Stream>> {
         let tls = self.tls.clone().filter(|_| endpoint.encrypted != Some(false));
         async move {
+            if tls.is_none() && endpoint.encrypted == Some(true) {
+                return Err(io::Error::other("it must be reached over TLS, but no TLS options are given"));
+            }
             let stream = connect_tcp(&endpoint, tries).await?;
+            let peer = stream.peer_addr().ok();
             if let Some(config) = tls {
                 let stream = tls::handshake(stream, &endpoint.host, config).await?;
                 let (read, write) = tokio::io::split(stream);
-                return Ok(Stream { read: Box::new(read), write: Box::new(write) });
+                return Ok(Stream { read: Box::new(read), write: Box::new(write), peer });
             }
             let (read, write) = stream.into_split();
-            Ok(Stream { read: Box::new(read), write: Box::new(write) })
+            Ok(Stream { read: Box::new(read), write: Box::new(write), peer })
         }
         .boxed()
+    }
+
+    fn is_at(&self, endpoint: Endpoint, peer: SocketAddr) -> BoxFuture<'static, bool> {
+        async move {
+            let resolved = tokio::net::lookup_host((endpoint.name(), endpoint.port)).await;
+            resolved.is_ok_and(|mut addresses| addresses.any(|address| address == peer))
+        }
+        .boxed()
+    }
+
+    #[cfg(feature = "srv")]
+    fn lookup_srv(&self, name: String) -> BoxFuture<'static, io::Result<Vec<srv::Record>>> {
+        srv::lookup(name).boxed()
     }
 
     fn turns(&self) -> Option<&Semaphore> {

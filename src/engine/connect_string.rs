@@ -12,8 +12,11 @@ const PREFIXES: [&str; 2] = [PLAIN, ENCRYPTED];
 const PLAIN: &str = "tcp://";
 const ENCRYPTED: &str = "tcp+tls://";
 
+/// The prefix of the name whose SRV records name the servers. ZooKeeper's own client calls it `dns-srv://`.
+const SRV: [&str; 2] = ["srv://", "dns-srv://"];
+
 const ALLOWED: &str = "host[:port][,host[:port]...][/chroot], IPv6 addresses in brackets, \
-                       each host optionally after tcp:// or tcp+tls://";
+                       each host optionally after tcp:// or tcp+tls://, or srv://name[/chroot]";
 
 /// A connect string that cannot be parsed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,22 +44,34 @@ impl std::error::Error for InvalidConnectString {}
 /// Where the ensemble is: its servers, and the part of the tree that the client uses as the root.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ConnectString {
+    /// Empty if SRV records name the servers.
     hosts: Vec<String>,
+    /// The name that has the SRV records.
+    srv: Option<String>,
     chroot: Option<String>,
 }
 
 impl ConnectString {
-    /// Parses `host[:port][,host[:port]...][/chroot]`. White space around a host is ignored.
+    /// Parses `host[:port][,host[:port]...][/chroot]` or `srv://name[/chroot]`. White space around a host is ignored.
     pub(crate) fn parse(value: &str) -> Result<Self, InvalidConnectString> {
         let invalid = |(part, why): (&str, &'static str)| InvalidConnectString {
             value: value.to_owned(),
             part: part.to_owned(),
             why,
         };
+        if let Some(rest) = SRV.iter().find_map(|prefix| value.trim_start().strip_prefix(prefix)) {
+            let (name, chroot) = split_chroot(rest);
+            return Ok(Self {
+                hosts: Vec::new(),
+                srv: Some(srv_name(name).map_err(invalid)?),
+                chroot: chroot.map_or(Ok(None), normal_chroot).map_err(invalid)?,
+            });
+        }
         value.split(',').try_for_each(check_prefix).map_err(invalid)?;
         let (hosts, chroot) = split_chroot(value);
         Ok(Self {
             hosts: hosts.split(',').map(host).collect::<Result<_, _>>().map_err(invalid)?,
+            srv: None,
             chroot: chroot.map_or(Ok(None), normal_chroot).map_err(invalid)?,
         })
     }
@@ -69,6 +84,11 @@ impl ConnectString {
     /// Returns the path of the client's root, if it is not `/`.
     pub(crate) fn chroot(&self) -> Option<&str> {
         self.chroot.as_deref()
+    }
+
+    /// Returns the name whose SRV records name the servers.
+    pub(crate) fn srv(&self) -> Option<&str> {
+        self.srv.as_deref()
     }
 
     /// Returns the servers, parsed.
@@ -125,9 +145,17 @@ impl fmt::Display for Endpoint {
     }
 }
 
+/// Returns the normal form of a list of servers.
+pub(crate) fn list(servers: &[Endpoint]) -> String {
+    servers.iter().map(Endpoint::to_string).collect::<Vec<_>>().join(",")
+}
+
 /// Writes the normal form: each port written out, no white space.
 impl fmt::Display for ConnectString {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(name) = &self.srv {
+            write!(f, "{}{name}", SRV[0])?;
+        }
         write!(f, "{}{}", self.hosts.join(","), self.chroot().unwrap_or(""))
     }
 }
@@ -153,10 +181,24 @@ fn after_prefix(entry: &str) -> &str {
     PREFIXES.iter().find_map(|prefix| entry.strip_prefix(prefix)).unwrap_or(entry)
 }
 
+/// Checks the name after `srv://`.
+fn srv_name(name: &str) -> Result<String, Fault<'_>> {
+    let trimmed = name.trim();
+    if trimmed.contains([',', ':']) {
+        return Err((trimmed, "one name without a port must follow srv://, whose SRV records name servers and ports"));
+    }
+    check_name(trimmed).map_err(|why| (trimmed, why))?;
+    Ok(trimmed.to_owned())
+}
+
 /// Rejects an unknown prefix. Otherwise `zk://host` would be reported as a host with a wrong port.
 fn check_prefix(entry: &str) -> Result<(), Fault<'_>> {
     let unknown = after_prefix(entry.trim_start()).contains("://");
-    if unknown { Err((entry.trim(), "the prefix of a host must be tcp:// or tcp+tls://")) } else { Ok(()) }
+    if unknown {
+        Err((entry.trim(), "the prefix of a host must be tcp:// or tcp+tls://; srv:// must stand alone"))
+    } else {
+        Ok(())
+    }
 }
 
 /// Checks the chroot. `/` means that there is none.
@@ -267,6 +309,8 @@ mod tests {
             ("tcp+tls://[::1]/app", "tcp+tls://[::1]:2181/app"),
             ("zk1,zk1", "zk1:2181,zk1:2181"),
             ("zk1:00001", "zk1:1"),
+            ("srv://_zookeeper._tcp.example.org", "srv://_zookeeper._tcp.example.org"),
+            (" dns-srv://zk.example./apps/a ", "srv://zk.example./apps/a"),
         ] {
             assert_eq!(parsed(value).to_string(), normal, "{value}");
         }
@@ -315,6 +359,13 @@ mod tests {
             ("zk1/a,b", "after the last host"),
             ("http://zk1:2181", "must be tcp://"),
             ("zk1,TCP://zk2", "must be tcp://"),
+            ("zk1,srv://zk", "srv:// must stand alone"),
+            ("srv://", "must not be empty"),
+            ("srv:///apps", "must not be empty"),
+            ("srv://zk.example:2181", "without a port"),
+            ("srv://zk.example,zk2", "one name"),
+            ("srv://z k", "only letters"),
+            ("srv://zk.example/a/", "end with"),
         ] {
             let why = why(value);
             assert!(why.contains(expected), "{value:?}: {why}");
@@ -328,7 +379,7 @@ mod tests {
             error.to_string(),
             "invalid connect string \"zk1,zk2:0/app\": in \"zk2:0\", \
              a port must be a number from 1 to 65535; expected host[:port][,host[:port]...][/chroot], \
-             IPv6 addresses in brackets, each host optionally after tcp:// or tcp+tls://"
+             IPv6 addresses in brackets, each host optionally after tcp:// or tcp+tls://, or srv://name[/chroot]"
         );
         let empty = ConnectString::parse("").expect_err("empty").to_string();
         assert!(empty.starts_with("invalid connect string \"\": a host must not be empty; expected"), "{empty}");

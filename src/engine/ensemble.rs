@@ -56,7 +56,8 @@ impl Ensemble {
         let request_limit = Arc::new(RequestLimit::new(options.max_request_bytes));
         let hosts = Arc::new(Mutex::new(hosts));
         let lacking = Arc::new(LackingOperations::default());
-        let environment = Environment { options: Arc::new(options), connector, hosts, request_limit, lacking };
+        let named = options.servers.clone();
+        let environment = Environment { options: Arc::new(options), connector, hosts, request_limit, lacking, named };
         Ensemble { environment, fault: None }
     }
 

@@ -3,13 +3,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::watch;
+
 use super::connect::{Connector, Stream, cause, in_turn};
+use super::connect_string::{Endpoint, list};
 use super::handshake::Failure;
 use super::hosts::{Hosts, Notice, SrvrSupport, Turn};
 use super::lacking_operations::LackingOperations;
 use super::options::Options;
 use super::question::{self, ServerState};
 use super::request_limit::RequestLimit;
+use super::srv::in_order;
 use crate::util::clock::Instant;
 use crate::util::mutex::Mutex;
 
@@ -21,11 +25,46 @@ pub(crate) struct Environment {
     pub(crate) hosts: Arc<Mutex<Hosts>>,
     pub(crate) request_limit: Arc<RequestLimit>,
     pub(crate) lacking: Arc<LackingOperations>,
+    /// The servers that the user names, if they can change.
+    pub(crate) named: Option<watch::Receiver<Vec<Endpoint>>>,
 }
 
 impl Environment {
     pub(crate) fn now(&self) -> Instant {
         self.options.clock.now()
+    }
+
+    /// Uses the servers that the user names now.
+    pub(crate) fn refresh(&self) {
+        let Some(named) = &self.named else { return };
+        let named = named.borrow();
+        if self.hosts.lock().set_named(&named, &*self.options.jitter) {
+            tracing::info!(event = "servers_named", servers = list(&named), "the list of servers was changed");
+        }
+    }
+
+    /// Looks up the SRV records that name the servers, if there are such and it is time to. While some servers are
+    /// known, the lookup may take up to `limit`.
+    pub(crate) async fn look_up(&self, limit: Duration) {
+        let Some(name) = self.options.connect_string.srv() else { return };
+        if !self.hosts.lock().begin_lookup(self.now()) {
+            return;
+        }
+        let limit = if self.hosts.lock().len() == 0 { self.options.connection_timeout } else { limit };
+        let found = tokio::time::timeout(limit, self.connector.lookup_srv(name.to_owned())).await;
+        let failure = match found {
+            Ok(Ok(records)) if !records.is_empty() => {
+                let servers = in_order(records, &*self.options.jitter);
+                if self.hosts.lock().set_looked_up(&servers) {
+                    tracing::info!(event = "servers_named", servers = list(&servers), "SRV records name the servers");
+                }
+                return;
+            }
+            Ok(Ok(_)) => "none of its SRV records names a server".to_owned(),
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => format!("no answer within {limit:?}"),
+        };
+        log(self.hosts.lock().lookup_failed(format!("SRV records of {name}: {failure}"), self.now()));
     }
 
     pub(crate) async fn connect(&self, turn: &Turn) -> Result<Stream, Failure> {

@@ -2,6 +2,7 @@
 //! and restores the watches.
 
 use std::io;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -63,6 +64,8 @@ pub(crate) struct Handshake {
     pub(crate) write: Box<dyn AsyncWrite + Send + Unpin>,
     pub(crate) latest_xid: i32,
     pub(crate) latest_read: Instant,
+    /// The server's address.
+    pub(crate) peer: Option<SocketAddr>,
     clock: Clock,
     limit: usize,
 }
@@ -71,7 +74,8 @@ impl Handshake {
     /// Begins on a new connection. `limit` is the longest answer accepted once the session is open.
     pub(crate) fn new(stream: Stream, limit: usize, clock: Clock) -> Self {
         let frames = Frames::new(stream.read, LONGEST_CONNECT_RESPONSE);
-        Handshake { frames, write: stream.write, latest_xid: 0, latest_read: clock.now(), clock, limit }
+        let Stream { write, peer, .. } = stream;
+        Handshake { frames, write, latest_xid: 0, latest_read: clock.now(), peer, clock, limit }
     }
 
     /// Opens or resumes a session. Calls `about_to` just before the request is written.

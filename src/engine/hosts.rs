@@ -14,6 +14,8 @@ use std::collections::VecDeque;
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use tokio::sync::watch;
+
 use super::connect_string::Endpoint;
 use crate::util::clock::Instant;
 
@@ -42,6 +44,8 @@ pub(crate) struct Turn {
     /// with another one.
     pub(crate) tries: u32,
     pub(crate) srvr: SrvrSupport,
+    /// The number of the list that the host was taken from.
+    pub(crate) list: u64,
 }
 
 /// What a host does when it is asked whether it serves. See `question`.
@@ -98,11 +102,18 @@ pub(crate) struct Hosts {
     hosts: Vec<Host>,
     /// The number given to the latest host.
     numbers: usize,
-    /// The hosts of the connect string.
-    first: Vec<Endpoint>,
-    /// The version of the ensemble's configuration that named the hosts; `None` if they are those of the connect
-    /// string.
+    /// The hosts that the user names.
+    named: Vec<Endpoint>,
+    /// The version of the ensemble's configuration that named the hosts; `None` if they are those that the user names.
     version: Option<u64>,
+    /// When the SRV records that name the hosts were looked up last.
+    looked_up: Option<Instant>,
+    /// They are to be looked up again.
+    is_stale: bool,
+    /// Why the latest lookup failed.
+    lookup_failure: Option<String>,
+    /// The number of the list in use. It grows when the list is replaced.
+    lists: watch::Sender<u64>,
     /// The number of the host that is being tried.
     trying: Option<usize>,
     /// Indices into `hosts`, shuffled once for each list of hosts.
@@ -121,12 +132,16 @@ pub(crate) struct Hosts {
 impl Hosts {
     /// `unit` draws random numbers from 0..1.
     pub(crate) fn new(endpoints: impl IntoIterator<Item = Endpoint>, unit: impl Fn() -> f64) -> Self {
-        let first: Vec<Endpoint> = endpoints.into_iter().collect();
+        let named: Vec<Endpoint> = endpoints.into_iter().collect();
         let mut hosts = Hosts {
             hosts: Vec::new(),
             numbers: 0,
-            first: first.clone(),
+            named: named.clone(),
             version: None,
+            looked_up: None,
+            is_stale: true,
+            lookup_failure: None,
+            lists: watch::Sender::new(0),
             trying: None,
             order: Vec::new(),
             next: 0,
@@ -136,8 +151,21 @@ impl Hosts {
             not_before: None,
             outage: None,
         };
-        hosts.set(first, unit);
+        hosts.set(named, unit);
         hosts
+    }
+
+    /// Replaces the hosts that the user names. They are in use unless the ensemble's configuration names others.
+    /// Returns whether they differ from those before.
+    pub(crate) fn set_named(&mut self, endpoints: &[Endpoint], unit: impl Fn() -> f64) -> bool {
+        let differs = self.named != endpoints;
+        if differs {
+            self.named = endpoints.to_vec();
+            if self.version.is_none() {
+                self.set(self.named.clone(), unit);
+            }
+        }
+        differs
     }
 
     /// Replaces the hosts by those of the ensemble's configuration, unless this version or a later one is in use.
@@ -149,6 +177,37 @@ impl Hosts {
             self.set(endpoints, unit);
         }
         is_newer
+    }
+
+    /// Like [`set_named`](Self::set_named), with the hosts that SRV records give. They are tried in this order.
+    pub(crate) fn set_looked_up(&mut self, endpoints: &[Endpoint]) -> bool {
+        self.lookup_failure = None;
+        let is_same = endpoints.len() == self.named.len() && endpoints.iter().all(|host| self.named.contains(host));
+        let differs = !is_same && self.set_named(endpoints, || 0.0);
+        if differs && self.version.is_none() {
+            self.order = (0..self.hosts.len()).collect();
+        }
+        differs
+    }
+
+    /// Returns whether to look the SRV records up now: once in a pass, and at most once in a second.
+    pub(crate) fn begin_lookup(&mut self, now: Instant) -> bool {
+        let rested = self.looked_up.is_none_or(|latest| now.since(latest) >= SECOND);
+        let begins = rested && (self.is_stale || self.hosts.is_empty());
+        if begins {
+            (self.looked_up, self.is_stale) = (Some(now), false);
+        }
+        begins
+    }
+
+    /// Records that the lookup of the SRV records failed. The hosts that are known stay in use.
+    pub(crate) fn lookup_failed(&mut self, cause: String, now: Instant) -> Option<Notice> {
+        self.lookup_failure = Some(cause);
+        if !self.hosts.is_empty() {
+            return None;
+        }
+        self.failed = self.failed.saturating_add(1);
+        self.warning(now)
     }
 
     fn set(&mut self, endpoints: impl IntoIterator<Item = Endpoint>, unit: impl Fn() -> f64) {
@@ -166,11 +225,17 @@ impl Hosts {
             self.hosts.push(host);
         }
         self.shuffle(unit);
+        self.lists.send_modify(|list| *list += 1);
     }
 
-    /// Adds the hosts of the connect string: they may be reachable when none of the configuration's hosts is.
-    fn add_first(&mut self) {
-        for endpoint in self.first.clone() {
+    /// Returns a receiver of the number of the list in use.
+    pub(crate) fn lists(&self) -> watch::Receiver<u64> {
+        self.lists.subscribe()
+    }
+
+    /// Adds the hosts that the user names: they may be reachable when none of the configuration's hosts is.
+    fn add_named(&mut self) {
+        for endpoint in self.named.clone() {
             if self.hosts.iter().all(|host| host.endpoint != endpoint) {
                 self.order.push(self.hosts.len());
                 let host = self.new_host(endpoint);
@@ -210,6 +275,33 @@ impl Hosts {
         self.hosts.iter().find(|known| known.number == host).map_or("a former server", |host| &host.name)
     }
 
+    /// Returns whether the list in use has this host.
+    pub(crate) fn has(&self, host: usize) -> bool {
+        self.hosts.iter().any(|known| known.number == host)
+    }
+
+    /// Returns all hosts, in the order in which they will be tried.
+    pub(crate) fn all(&self) -> Vec<Turn> {
+        let order = self.order.iter().cycle().skip(self.next).take(self.order.len());
+        order.filter_map(|place| self.hosts.get(*place)).map(|host| self.turn(host)).collect()
+    }
+
+    fn turn(&self, host: &Host) -> Turn {
+        Turn {
+            host: host.number,
+            endpoint: host.endpoint.clone(),
+            tries: host.tries,
+            srvr: host.srvr,
+            list: *self.lists.borrow(),
+        }
+    }
+
+    /// Makes this host the next one to try.
+    pub(crate) fn prefer(&mut self, host: usize) {
+        let is_it = |place: &usize| self.hosts.get(*place).is_some_and(|known| known.number == host);
+        self.next = self.order.iter().position(is_it).unwrap_or(self.next);
+    }
+
     pub(crate) fn note_srvr(&mut self, host: usize, srvr: SrvrSupport) {
         if let Some(host) = self.host(host) {
             host.srvr = srvr;
@@ -231,12 +323,13 @@ impl Hosts {
         let Some(host) = self.order.get(self.next).and_then(|place| self.hosts.get(*place)) else {
             return Err(now + SECOND);
         };
-        self.trying = Some(host.number);
-        let turn = Turn { host: host.number, endpoint: host.endpoint.clone(), tries: host.tries, srvr: host.srvr };
+        let turn = self.turn(host);
+        self.trying = Some(turn.host);
         self.attempts.truncate(IN_A_SECOND - 1);
         self.attempts.push_front(now);
         self.quick = self.quick.saturating_sub(1);
         self.next = (self.next + 1) % self.order.len();
+        self.is_stale |= self.next == 0;
         Ok(turn)
     }
 
@@ -269,7 +362,7 @@ impl Hosts {
         let delay = (FIRST_DELAY * 2u32.pow(doublings)).min(LONGEST_DELAY);
         self.not_before = Some(now + delay.mul_f64(unit.clamp(0.0, 1.0)));
         let notice = self.warning(now);
-        self.add_first();
+        self.add_named();
         notice
     }
 
@@ -302,6 +395,7 @@ impl Hosts {
         let tries = std::mem::take(&mut self.failed);
         self.trying = None;
         self.not_before = None;
+        self.lookup_failure = None;
         for host in &mut self.hosts {
             (host.tries, host.cause, host.refuses) = (0, None, false);
         }
@@ -315,13 +409,14 @@ impl Hosts {
         if let Some(host) = self.host(host) {
             host.cause = Some(cause);
         }
+        self.is_stale = true;
         self.not_before = spread.map(|unit| now + SPREAD.mul_f64(unit.clamp(0.0, 1.0)));
     }
 
     /// Returns the cause for each host, in the order of the list: `zk1:2181: connection refused (31 tries); zk2:2181:
     /// not tried yet`. Empty if a connection is usable.
     pub(crate) fn causes(&self) -> String {
-        let mut causes = String::new();
+        let mut causes = self.lookup_failure.clone().unwrap_or_default();
         if self.trying.is_none() && self.hosts.iter().all(|host| host.cause.is_none()) {
             return causes;
         }

@@ -55,7 +55,7 @@ struct Sending<W> {
     unflushed: bool,
     /// The requests to write after `out`. Their frames have no xid yet.
     waiting: VecDeque<(BytesMut, Entry<W>)>,
-    /// Callers write nothing while this is above zero.
+    /// No waiting request is written while this is above zero.
     corks: usize,
     latest_xid: i32,
     latest_write: Instant,
@@ -228,6 +228,13 @@ impl<W> Link<W> {
         Ok(())
     }
 
+    /// Returns whether nothing is being written, and all that was written has been answered.
+    pub(crate) fn is_idle(&self) -> bool {
+        let sending = self.sending.lock();
+        let sent = self.sent.lock();
+        sending.out.is_empty() && !sending.unflushed && sent.entries.is_empty() && sent.ping.is_none()
+    }
+
     /// Holds back the requests that callers hand over, until [`uncork`](Self::uncork).
     pub(crate) fn cork(&self) {
         self.sending.lock().corks += 1;
@@ -274,7 +281,7 @@ impl<W> Link<W> {
 
     fn poll_write(&self, sending: &mut Sending<W>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         loop {
-            if sending.out.is_empty() && !sending.waiting.is_empty() {
+            if sending.out.is_empty() && !sending.waiting.is_empty() && sending.corks == 0 {
                 self.gather(sending, WRITTEN_AT_ONCE);
             }
             let Sending { socket: Some(socket), out, unflushed, .. } = &mut *sending else {

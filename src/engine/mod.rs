@@ -12,6 +12,7 @@
 //! | `check` | checks of a request before it is sent |
 //! | `connect_string` | the list of servers to connect to |
 //! | `hosts` | which host is tried next and when, and the outcomes |
+//! | `srv` | the servers that SRV records name |
 //! | `configuration` | the hosts in the ensemble's dynamic configuration |
 //! | `connect` | a connection to one host: TCP, TLS |
 //! | `frames` | cuts the byte stream into frames |
@@ -25,8 +26,10 @@
 //! | `link` | the writing of requests |
 //! | `outstanding` | the unanswered requests |
 //! | `watches` | the watches of a session |
+//! | `restore` | the authentication and the watches of a session on a new connection |
 //! | `serve` | a connection that takes requests |
 //! | `state` | the state of a session that only its task uses |
+//! | `departure` | leaves a server that the list no longer has |
 //! | `session` | the task that connects, serves and reconnects |
 //! | `shared` | the state of a session outside its task |
 //! | `refusal` | what the error codes of the wire mean |
@@ -39,6 +42,7 @@ mod connect;
 pub(crate) mod connect_string;
 #[cfg(test)]
 mod contract;
+mod departure;
 mod ensemble;
 mod environment;
 mod error;
@@ -56,6 +60,7 @@ mod question;
 mod refusal;
 mod request_limit;
 mod requests;
+mod restore;
 #[cfg(feature = "sasl-digest-md5")]
 pub(crate) mod sasl;
 #[cfg(not(feature = "sasl-digest-md5"))]
@@ -64,6 +69,7 @@ pub(crate) mod sasl;
 mod serve;
 mod session;
 mod shared;
+mod srv;
 mod state;
 #[cfg(test)]
 mod tests;

@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
+use tokio::sync::watch;
 
-use super::connect_string::ConnectString;
+use super::connect_string::{ConnectString, Endpoint};
 use super::{sasl, tls};
 use crate::util::clock::Clock;
 
@@ -22,6 +23,8 @@ const SILENCE: f64 = 0.4;
 #[derive(Clone)]
 pub(crate) struct Options {
     pub(crate) connect_string: ConnectString,
+    /// The servers, if they can change. They replace those of the connect string.
+    pub(crate) servers: Option<watch::Receiver<Vec<Endpoint>>>,
     /// The timeout that each connection requests. The servers may grant another one.
     pub(crate) session_timeout: Duration,
     /// How long a caller waits for a new session, at most.
@@ -58,6 +61,7 @@ impl Options {
     ) -> Self {
         Options {
             connect_string,
+            servers: None,
             session_timeout,
             connection_timeout: session_timeout,
             auths: Vec::new(),

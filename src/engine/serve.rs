@@ -11,6 +11,7 @@ use bytes::Bytes;
 use tokio::time::Sleep;
 
 use super::connect::cause;
+use super::departure::{Departure, HeldBack};
 use super::error::Error;
 use super::frames::{Frame, Frames};
 use super::handshake::silent;
@@ -27,9 +28,10 @@ use crate::util::clock::Instant;
 const LONGEST_IDLE: Duration = Duration::from_secs(10);
 
 /// Why a connection is no longer served.
-#[derive(Debug)]
 pub(crate) enum End {
     Lost(String),
+    /// This client leaves the server. Requests are held back until the value is dropped.
+    Left(HeldBack),
     Session(SessionEnd),
 }
 
@@ -51,6 +53,7 @@ pub(crate) struct Serving<'a> {
     patience: Duration,
     latest_read: Instant,
     timer: Pin<Box<Sleep>>,
+    departure: Option<Departure>,
 }
 
 impl<'a> Serving<'a> {
@@ -60,12 +63,13 @@ impl<'a> Serving<'a> {
         latest_read: Instant,
         host: usize,
         is_usable: bool,
+        departure: Option<Departure>,
     ) -> Self {
         let granted = state.shared.timeout();
         let patience = state.environment.options.silence(state.shortest);
         let idle = (state.shortest / 3).min(LONGEST_IDLE);
         let timer = Box::pin(tokio::time::sleep(Duration::ZERO));
-        Serving { state, frames, host, is_usable, granted, idle, patience, latest_read, timer }
+        Serving { state, frames, host, is_usable, granted, idle, patience, latest_read, timer, departure }
     }
 
     /// Serves the connection until it ends. Returns the host, whether it answered anything, and why it ended.
@@ -83,6 +87,9 @@ impl<'a> Serving<'a> {
         // A write error counts only after reading: answers may have arrived before the server closed the connection.
         if let Poll::Ready(Err(error)) = self.state.shared.link.poll_flush(cx) {
             return Poll::Ready(self.failed(&error));
+        }
+        if let Some(Poll::Ready(held_back)) = self.departure.as_mut().map(|departure| departure.poll(cx)) {
+            return Poll::Ready(End::Left(held_back));
         }
         self.poll_timer(cx)
     }

@@ -9,16 +9,16 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::configuration;
 use super::connect::in_turn;
+use super::departure::{Departure, HeldBack, Place};
 use super::environment::{Environment, timed_out};
 use super::error::Error;
-use super::handshake::{Failure, Handshake, HandshakeEvents, Identity};
+use super::handshake::{Failure, Handshake, Identity};
 use super::hosts::{SrvrSupport, Turn};
 use super::observer::{Loss, Observer, SessionEvent};
 use super::requests::Session;
+use super::restore::authenticate_and_restore;
 use super::serve::{End, Serving};
-use super::shared::Shared;
 use super::state::{SessionEnd, SessionState};
-use crate::protocol::WatcherEvent;
 use crate::util::clock::Instant;
 use crate::util::wait::forever;
 
@@ -29,6 +29,10 @@ const MOST_DOUBLINGS: u32 = 5;
 /// How long after the end of a connection a server may still report that it serves, because it has not noticed yet that
 /// its leader is gone. It closes all connections when it notices.
 const UNNOTICED: Duration = Duration::from_millis(300);
+/// A lookup of SRV records may take the session timeout divided by this, while some servers are known.
+const LOOKUP: u32 = 20;
+/// A session that leaves its server waits for the last answers for at most the session timeout divided by this.
+const LAST_ANSWERS: u32 = 10;
 /// That wait is at most the session timeout divided by this.
 const MOST_UNNOTICED: u32 = 20;
 
@@ -42,6 +46,8 @@ pub(crate) struct Opened {
 struct Connected {
     handshake: Handshake,
     host: usize,
+    /// The number of the list that the host was taken from.
+    list: u64,
     /// The server has answered something after the connect request.
     is_usable: bool,
 }
@@ -92,6 +98,7 @@ impl Task {
                 Ok(connected) => match self.serve(connected).await {
                     (_, _, End::Session(end)) => break end,
                     (host, is_usable, End::Lost(cause)) => self.lost(host, is_usable, cause),
+                    (_, _, End::Left(held_back)) => self.leave(held_back),
                 },
             }
         };
@@ -190,6 +197,8 @@ impl Task {
     /// Waits until a host may be tried.
     async fn turn(&self) -> Turn {
         loop {
+            self.state.environment.refresh();
+            self.state.environment.look_up(self.state.environment.options.session_timeout / LOOKUP).await;
             let taken = self.state.environment.hosts.lock().take(self.state.environment.now());
             match taken {
                 Ok(turn) => return turn,
@@ -208,7 +217,9 @@ impl Task {
     async fn wait_for_notice(&self, opening: bool) {
         if self.is_careful(opening) {
             let unnoticed = UNNOTICED.min(self.state.shared.timeout() / MOST_UNNOTICED);
-            self.state.environment.options.clock.sleep_until(self.state.lost_at + unnoticed).await;
+            if let Some(lost_at) = self.state.lost_at {
+                self.state.environment.options.clock.sleep_until(lost_at + unnoticed).await;
+            }
         }
     }
 
@@ -226,7 +237,7 @@ impl Task {
     }
 
     async fn attempt(&mut self, turn: Turn, opening: bool) -> Result<Attempt, Failure> {
-        let Turn { host, .. } = turn;
+        let Turn { host, list, .. } = turn;
         let options = Arc::clone(&self.state.environment.options);
         // The time for one pass through all hosts. Until the session is open, the caller's timeout limits it as well;
         // later only the session timeout does.
@@ -267,8 +278,7 @@ impl Task {
             return Ok(self.replaced(handshake, answer.session_id, limit).await);
         }
         if self.state.identity.id != answer.session_id {
-            // ClickHouse Keeper's sessions have no password.
-            let is_keeper = answer.password.0.iter().all(|byte| *byte == 0);
+            let is_keeper = is_keeper(&answer.password.0);
             self.state.environment.lacking.opened(is_keeper, self.state.environment.now());
         }
         (self.state.identity.id, self.state.identity.password) = (answer.session_id, answer.password);
@@ -280,13 +290,8 @@ impl Task {
             self.reported_connected = true;
             self.state.observer.connected(granted);
         }
-        let is_usable = self
-            .authenticate_and_restore(
-                &mut handshake,
-                opening,
-                self.state.environment.options.silence(self.state.shortest),
-            )
-            .await;
+        let patience = self.state.environment.options.silence(self.state.shortest);
+        let is_usable = authenticate_and_restore(&self.state, &mut handshake, opening, patience).await;
         self.state.last_contact = handshake.latest_read;
         let is_usable = is_usable?;
         if is_usable {
@@ -296,7 +301,7 @@ impl Task {
             let environment = &self.state.environment;
             (environment.options.spawn)(Box::pin(environment.clone().learn_srvr(turn, limit)));
         }
-        Ok(Attempt::Connected(Connected { handshake, host, is_usable }))
+        Ok(Attempt::Connected(Connected { handshake, host, list, is_usable }))
     }
 
     /// Handles a server that opens another session instead of resuming this one, as ClickHouse Keeper does. Closes the
@@ -319,34 +324,10 @@ impl Task {
         Attempt::Replaced
     }
 
-    /// Authenticates the client and restores the watches. A session that is being opened has no watches; a ping then
-    /// checks that the server serves the client. Returns whether the server answered anything.
-    async fn authenticate_and_restore(
-        &mut self,
-        handshake: &mut Handshake,
-        opening: bool,
-        patience: Duration,
-    ) -> Result<bool, Failure> {
-        let mut events = HandshakeObserver { shared: &self.state.shared, answered: false };
-        if let Some(credentials) = &self.state.environment.options.sasl {
-            handshake.sasl(credentials, patience, &mut events).await?;
-        }
-        handshake.authenticate(&self.state.environment.options.auths, patience, &mut events).await?;
-        if opening {
-            handshake.ping(patience, &mut events).await?;
-        } else if self.state.shared.link.closing().is_none() {
-            // The answers carry later zxids. These only count once all watches are restored.
-            let requests = self.state.shared.watches.lock().restore(self.state.identity.zxid);
-            handshake.restore(requests, patience, &mut events).await?;
-            self.state.shared.watches.lock().resync();
-        }
-        Ok(events.answered)
-    }
-
     /// Serves the connection until it is lost or the session ends.
     async fn serve(&mut self, connected: Connected) -> (usize, bool, End) {
-        let Connected { handshake: Handshake { frames, write, latest_xid, latest_read, .. }, host, is_usable } =
-            connected;
+        let Connected { handshake, host, list, is_usable } = connected;
+        let Handshake { frames, write, latest_xid, latest_read, peer, .. } = handshake;
         self.state.shared.link.up(write, latest_xid, self.state.shared.timeout());
         self.state.shared.remove_all_stale();
         tracing::debug!(
@@ -370,7 +351,16 @@ impl Task {
                 opened.send(Ok(Opened { session: Arc::new(session), events: events.boxed() })).ok();
             }
         }
-        Serving::new(&mut self.state, frames, latest_read, host, is_usable).run().await
+        let departure = self.departure(Place { host, peer, list });
+        Serving::new(&mut self.state, frames, latest_read, host, is_usable, departure).run().await
+    }
+
+    /// Returns what moves the session if the list of servers changes. ClickHouse Keeper cannot move a session.
+    fn departure(&self, place: Place) -> Option<Departure> {
+        let (environment, shared) = (self.state.environment.clone(), Arc::clone(&self.state.shared));
+        let limit = shared.timeout() / LAST_ANSWERS;
+        let moves = shared.link.closing().is_none() && !is_keeper(&self.state.identity.password.0);
+        moves.then(|| Departure::new(environment, shared, place, limit))
     }
 
     /// Keeps the list of hosts up to date while the session lasts.
@@ -406,6 +396,22 @@ impl Task {
         }
     }
 
+    /// Ends the connection to a server that the list no longer has.
+    fn leave(&mut self, held_back: HeldBack) {
+        tracing::info!(
+            event = "server_left",
+            session = format_args!("{:#x}", self.state.identity.id),
+            "the list of servers no longer has the server of this session: moving to another one"
+        );
+        let loss = self.tear_down();
+        // The requests that were held back were never written.
+        drop(held_back);
+        self.state.lost_at = None;
+        if let Some(loss) = loss {
+            self.events.send(SessionEvent::Disconnected(loss)).ok();
+        }
+    }
+
     /// Tears the connection down. The observer is notified before the waiting callers. Returns `None` if there is
     /// nothing to report.
     fn tear_down(&mut self) -> Option<Loss> {
@@ -414,7 +420,7 @@ impl Task {
         let reported_connected = std::mem::take(&mut self.reported_connected) && !is_closing;
         let loss = reported_connected.then_some(Loss { at: interrupted.at, last_contact: self.state.last_contact });
         if let Some(loss) = loss {
-            self.state.lost_at = loss.at;
+            self.state.lost_at = Some(loss.at);
             self.state.observer.disconnected(loss);
         }
         interrupted.fail(if is_closing { Error::SessionEnded } else { Error::ConnectionLoss });
@@ -462,26 +468,15 @@ enum Attempt {
     Replaced,
 }
 
+/// Returns whether a session is one of ClickHouse Keeper's, which have no password.
+fn is_keeper(password: &[u8]) -> bool {
+    password.iter().all(|byte| *byte == 0)
+}
+
 /// Resolves when the caller no longer waits for the session to be opened.
 async fn given_up(opening: &mut Option<Opening>) {
     match opening {
         Some(Opening { opened, .. }) => opened.closed().await,
         None => forever().await,
-    }
-}
-
-struct HandshakeObserver<'a> {
-    shared: &'a Shared,
-    answered: bool,
-}
-
-impl HandshakeEvents for HandshakeObserver<'_> {
-    // The lease counts from the connect request: a server need not inform its leader of later requests, such as AUTH.
-    fn answered(&mut self) {
-        self.answered = true;
-    }
-
-    fn event(&mut self, event: WatcherEvent) {
-        self.shared.fire(&event);
     }
 }

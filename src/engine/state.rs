@@ -29,8 +29,9 @@ pub(crate) struct SessionState {
     pub(crate) shortest: Duration,
     /// When a server was last heard from.
     pub(crate) last_contact: Instant,
-    /// When the last connection on which the session was open ended.
-    pub(crate) lost_at: Instant,
+    /// When the last connection on which the session was open was lost. `None` if it was not lost: there was none, or
+    /// this client ended it.
+    pub(crate) lost_at: Option<Instant>,
 }
 
 impl SessionState {
@@ -46,7 +47,7 @@ impl SessionState {
             identity: Identity::default(),
             shortest: Duration::MAX,
             last_contact: environment.now(),
-            lost_at: environment.now(),
+            lost_at: None,
             environment,
         }
     }

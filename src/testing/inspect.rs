@@ -1,5 +1,6 @@
 //! Reads the state and the history of the ensemble.
 
+use super::ensemble::server_name;
 use super::{Operation, Record, SessionInfo, Target, TestingServer};
 use crate::util::znode::Stat;
 
@@ -52,6 +53,16 @@ impl TestingServer {
     /// Returns the number of servers in the ensemble.
     pub fn servers(&self) -> usize {
         self.ensemble.servers()
+    }
+
+    /// Returns the name of a server, for a [`ServerList`](crate::ServerList) of this ensemble.
+    ///
+    /// # Panics
+    /// If there is no such server.
+    #[track_caller]
+    pub fn server_name(&self, server: usize) -> String {
+        assert!(server < self.servers(), "server_name: there are {} servers, from 0 on: {server}", self.servers());
+        server_name(server)
     }
 }
 

@@ -10,6 +10,9 @@ use crate::world::{Ending, World};
 impl World {
     /// Injects a random fault that is independent of recipes.
     pub(crate) fn fault(&mut self) {
+        if let Some(moved) = self.moves.as_mut().and_then(|moves| moves.act(&self.server)) {
+            return self.hit(moved);
+        }
         let who = self.a_victim();
         let all = self.random.u8(..4) == 0;
         let target = if all { Target::ALL } else { Target::from(&self.clients[who]) };

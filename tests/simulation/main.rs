@@ -22,6 +22,7 @@ mod leader_latch;
 mod leader_selector;
 mod line;
 mod lock;
+mod moves;
 mod multi_lock;
 mod mutex;
 mod partition_assigner;

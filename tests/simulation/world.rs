@@ -9,6 +9,7 @@ use tokio::time::{Instant, sleep};
 use zookeeper_recipes::testing::{Data, Dialect, Loss, Operation, TestingServer, TestingServerBuilder};
 use zookeeper_recipes::{Client, ErrorPolicy, Heartbeat};
 
+use crate::moves::Moves;
 use crate::seeds::Figures;
 use crate::trace::Trace;
 
@@ -36,6 +37,8 @@ pub(crate) struct World {
     pub(crate) trace: Trace,
     pub(crate) figures: Figures,
     pub(crate) clients: Vec<Client>,
+    /// Present in seeds in which the servers move.
+    pub(crate) moves: Option<Moves>,
     /// The session of the current holder: faults hit its client more often than others.
     pub(crate) focus: Option<i64>,
     /// The session timeout that all clients request; none is granted a longer one.
@@ -148,6 +151,7 @@ impl World {
             trace,
             figures: Figures::default(),
             clients: Vec::new(),
+            moves: Moves::of(seed, servers),
             focus: None,
             timeout,
             tick,
@@ -175,8 +179,11 @@ impl World {
     pub(crate) async fn connect(&mut self) -> bool {
         let policy = if self.random.bool() { ErrorPolicy::Session } else { ErrorPolicy::Standard };
         let heartbeat = if self.quorum_only || self.random.bool() { Heartbeat::Quorum } else { Heartbeat::Sync };
-        let builder =
+        let mut builder =
             Client::builder_for_testing(&self.server).session_timeout(self.timeout).connection_timeout(self.timeout);
+        if let Some(moves) = &mut self.moves {
+            builder = builder.server_list(&moves.list(self.clients.len(), &self.server));
+        }
         match builder.error_policy(policy).heartbeat(heartbeat).connect().await {
             Ok(client) => {
                 self.trace.note(format_args!("client {} connects: {policy:?}, {heartbeat:?}", self.clients.len()));
@@ -306,6 +313,9 @@ impl World {
             self.end(ending);
         }
         self.server.heal();
+        if let Some(moves) = &self.moves {
+            moves.heal(&self.server);
+        }
         if self.stopped {
             self.end(Ending::Restart);
         }

@@ -1,4 +1,4 @@
-//! An ensemble of three ZooKeeper servers that talk to each other on a network of their own, while clients
+//! An ensemble of ZooKeeper servers, three at first, that talk to each other on a network of their own, while clients
 //! reach them over Docker's default network: taking a server off the first does not touch its clients.
 
 use std::net::SocketAddr;
@@ -33,7 +33,7 @@ pub struct Member {
     able: AtomicBool,
 }
 
-/// Three servers in containers, removed on drop. Members are counted from 0.
+/// Servers in containers, removed on drop. Members are counted from 0.
 #[derive(Debug)]
 pub struct Ensemble {
     // Dropped in this order: a network with containers on it cannot be removed.
@@ -52,35 +52,35 @@ impl Ensemble {
         let suffix = unique_suffix();
         let network = Network::create(format!("zookeeper-{suffix}")).await;
         let names: Vec<String> = (1..=SIZE).map(|id| format!("zk{id}-{suffix}")).collect();
-        let servers: Vec<String> =
-            (1..).zip(&names).map(|(id, name)| format!("server.{id}={name}:2888:3888;2181")).collect();
-        let starts = (1..).zip(&names).map(|(id, name)| {
-            let settings = server::Builder::new()
-                .config("quorumListenOnAllIPs=true")
-                .config("initLimit=20")
-                .config("syncLimit=3")
-                .config("cnxTimeout=1000")
-                .jvm_flag(format!("-Djava.security.properties={}", NAMES_ARE_NEW.0))
-                // How often a server that looks for a leader asks again.
-                .jvm_flag("-Dzookeeper.fastleader.maxNotificationInterval=1000");
-            let mut settings = settings_of(id - 1, settings).settings();
-            settings.env.push(("ZOO_MY_ID".to_owned(), id.to_string()));
-            settings.env.push(("ZOO_SERVERS".to_owned(), servers.join(" ")));
-            settings.name = Some(name.clone());
-            settings.network = Some(network.name().to_owned());
-            settings.files.push((NAMES_ARE_NEW.0, NAMES_ARE_NEW.1.into()));
-            let name = name.clone();
-            async move {
-                let container = Container::start(settings).await;
-                // Before any client connects: this moves the published port to the other network.
-                container.join(CLIENT_NETWORK, None).await;
-                Member { container, name, able: AtomicBool::new(true) }
-            }
+        let servers: Vec<String> = (1..).zip(&names).map(|(id, name)| line(id, name)).collect();
+        let starts = (1..).zip(names).map(|(id, name)| {
+            let settings = settings_of(id - 1, settings());
+            Member::start(id, name, &servers, &network, settings)
         });
         let members = join_all(starts).await;
         let ensemble = Ensemble { members, network };
         ensemble.wait_for_quorum().await;
         ensemble
+    }
+
+    /// Starts as many servers again, which wait until `reconfig` adds them. Returns their lines in the configuration.
+    pub async fn add(&mut self, settings_of: impl Fn(usize, server::Builder) -> server::Builder) -> Vec<String> {
+        let (size, suffix) = (self.size(), unique_suffix());
+        let known: Vec<String> = (1..).zip(&self.members).map(|(id, member)| line(id, &member.name)).collect();
+        let added: Vec<(usize, String)> = (size + 1..=2 * size).map(|id| (id, format!("zk{id}-{suffix}"))).collect();
+        let lines: Vec<String> = added.iter().map(|(id, name)| line(*id, name)).collect();
+        let starts = added.into_iter().zip(&lines).map(|((id, name), own)| {
+            let servers: Vec<String> = known.iter().chain([own]).cloned().collect();
+            Member::start(id, name, &servers, &self.network, settings_of(id - 1, settings()))
+        });
+        let members = join_all(starts).await;
+        self.members.extend(members);
+        lines
+    }
+
+    /// Ends the first members, which must have left the configuration. The others are counted from 0 then.
+    pub fn remove_first(&mut self, count: usize) {
+        self.members.drain(..count);
     }
 
     /// The ensemble that the tests of this process share; the last user's drop removes it. Leave it whole.
@@ -195,7 +195,46 @@ impl Ensemble {
     }
 }
 
+/// The settings that all members have.
+fn settings() -> server::Builder {
+    server::Builder::new()
+        .config("quorumListenOnAllIPs=true")
+        .config("initLimit=20")
+        .config("syncLimit=3")
+        .config("cnxTimeout=1000")
+        .jvm_flag(format!("-Djava.security.properties={}", NAMES_ARE_NEW.0))
+        // How often a server that looks for a leader asks again.
+        .jvm_flag("-Dzookeeper.fastleader.maxNotificationInterval=1000")
+}
+
+/// The line of a member in the configuration.
+fn line(id: usize, name: &str) -> String {
+    format!("server.{id}={name}:2888:3888;2181")
+}
+
 impl Member {
+    /// Starts a server that knows these servers, itself among them.
+    fn start(
+        id: usize,
+        name: String,
+        servers: &[String],
+        network: &Network,
+        settings: server::Builder,
+    ) -> impl Future<Output = Member> + use<> {
+        let mut settings = settings.settings();
+        settings.env.push(("ZOO_MY_ID".to_owned(), id.to_string()));
+        settings.env.push(("ZOO_SERVERS".to_owned(), servers.join(" ")));
+        settings.name = Some(name.clone());
+        settings.network = Some(network.name().to_owned());
+        settings.files.push((NAMES_ARE_NEW.0, NAMES_ARE_NEW.1.into()));
+        async move {
+            let container = Container::start(settings).await;
+            // Before any client connects: this moves the published port to the other network.
+            container.join(CLIENT_NETWORK, None).await;
+            Member { container, name, able: AtomicBool::new(true) }
+        }
+    }
+
     /// Where clients reach this member.
     pub fn addr(&self) -> SocketAddr {
         self.container.addr()

@@ -38,6 +38,14 @@ pub async fn mntr(addr: SocketAddr) -> io::Result<HashMap<String, String>> {
     Ok(pairs.map(|(key, value)| (key.to_owned(), value.to_owned())).collect())
 }
 
+/// The sessions of the connections to the server.
+pub async fn connections(addr: SocketAddr) -> io::Result<Vec<i64>> {
+    let answer = ask(addr, "cons").await?;
+    let sessions =
+        answer.split("sid=0x").skip(1).filter_map(|rest| rest.split(|c: char| !c.is_ascii_hexdigit()).next());
+    Ok(sessions.filter_map(|id| u64::from_str_radix(id, 16).ok()).map(u64::cast_signed).collect())
+}
+
 /// How many watches the server has for this session at paths that begin so.
 pub async fn watches(addr: SocketAddr, session: i64, prefix: &str) -> io::Result<usize> {
     let (by_path, session) = (ask(addr, "wchp").await?, format!("0x{session:x}"));

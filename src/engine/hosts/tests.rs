@@ -227,6 +227,32 @@ fn a_later_configuration_replaces_the_hosts() {
     assert_eq!(turns(&mut hosts, now, 4), [2, 3, 2, 3]);
 }
 
+#[test]
+fn what_the_user_names_counts_while_no_configuration_does() {
+    let mut hosts = hosts(2);
+    let named = |names: &[&str]| names.iter().map(|name| endpoint(name)).collect::<Vec<_>>();
+    assert!(!hosts.set_named(&named(&["zk1", "zk2"]), || 0.999));
+    assert!(hosts.set_named(&named(&["zk2", "zk3"]), || 0.999));
+    assert!(!hosts.has(1) && hosts.has(2) && hosts.has(3), "a host that remains keeps its number");
+    assert!(hosts.replace(1, named(&["zk4"]), || 0.999));
+    let list = *hosts.lists().borrow();
+    assert!(hosts.set_named(&named(&["zk5"]), || 0.999));
+    assert!(hosts.has(4) && hosts.len() == 1 && *hosts.lists().borrow() == list);
+    hosts.failed(4, "refused".to_owned(), Clock::Machine.now(), 0.0);
+    assert_eq!(hosts.name(5), "zk5:2181", "it is tried while none of the configuration can be reached");
+}
+
+#[test]
+fn a_host_that_is_preferred_is_the_next_one() {
+    let mut hosts = hosts(3);
+    let now = Clock::Machine.now();
+    for (time, preferred) in (0..).zip([2, 3, 1]) {
+        hosts.prefer(preferred);
+        assert_eq!(hosts.all()[0].host, preferred);
+        assert_eq!(turns(&mut hosts, now + SECOND * time, 1), [preferred]);
+    }
+}
+
 fn turns(hosts: &mut Hosts, start: Instant, count: u32) -> Vec<usize> {
     let turns = (1..=count).map(|second| hosts.take(start + SECOND * second).expect("its time has come"));
     turns.map(|turn| turn.host).collect()

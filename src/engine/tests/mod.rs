@@ -2,6 +2,7 @@
 
 mod closing;
 mod configuration;
+mod departure;
 mod frames;
 mod handshake;
 mod pacing;
@@ -10,4 +11,7 @@ mod reconnecting;
 mod requests;
 mod script;
 mod silence;
+mod srv;
+#[cfg(feature = "srv")]
+mod srv_lookup;
 mod watching;

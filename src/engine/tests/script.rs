@@ -3,7 +3,7 @@
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -17,6 +17,7 @@ use tokio::time::Instant;
 use crate::engine::Options;
 use crate::engine::connect::{Connector, Stream};
 use crate::engine::connect_string::{ConnectString, Endpoint};
+use crate::engine::srv;
 use crate::engine::{Ensemble, Error, Loss, Observer, Opened, Proof, Session, SessionEvent};
 use crate::protocol::{
     ConnectRequest, ConnectResponse, Decode, Encode, ErrorCode, EventType, KeeperState, OpCode, Reader, ReplyHeader,
@@ -49,6 +50,8 @@ struct Net {
     /// How many bytes fit in each direction before a writer waits.
     room: usize,
     attempts: Mutex<Vec<(Duration, usize)>>,
+    records: Mutex<Result<Vec<srv::Record>, &'static str>>,
+    lookups: AtomicUsize,
     /// What the client reads when a connection ends: the end of the stream, or this error.
     end: Arc<Mutex<Option<io::ErrorKind>>>,
     accepted: mpsc::UnboundedSender<(usize, DuplexStream)>,
@@ -72,9 +75,15 @@ impl Connector for Net {
                 self.accepted.send((host, far)).ok();
                 let (read, write) = tokio::io::split(near);
                 let read = Incoming { stream: read, end: Arc::clone(&self.end) };
-                futures::future::ready(Ok(Stream { read: Box::new(read), write: Box::new(write) })).boxed()
+                futures::future::ready(Ok(Stream { read: Box::new(read), write: Box::new(write), peer: None })).boxed()
             }
         }
+    }
+
+    fn lookup_srv(&self, _name: String) -> BoxFuture<'static, io::Result<Vec<srv::Record>>> {
+        self.lookups.fetch_add(1, Ordering::Relaxed);
+        let records = self.records.lock().clone();
+        futures::future::ready(records.map_err(io::Error::other)).boxed()
     }
 }
 
@@ -118,6 +127,8 @@ impl Stage {
             way: Mutex::new(Way::Accept),
             room,
             attempts: Mutex::default(),
+            records: Mutex::new(Ok(Vec::new())),
+            lookups: AtomicUsize::new(0),
             end: Arc::default(),
             accepted: sender,
         });
@@ -144,6 +155,15 @@ impl Stage {
     /// Sets what the client reads from now on when the server closes a connection.
     pub(super) fn end_with(&self, end: Option<io::ErrorKind>) {
         *self.net.end.lock() = end;
+    }
+
+    /// Sets what a lookup of SRV records gives.
+    pub(super) fn set_records(&self, records: Result<Vec<srv::Record>, &'static str>) {
+        *self.net.records.lock() = records;
+    }
+
+    pub(super) fn lookups(&self) -> usize {
+        self.net.lookups.load(Ordering::Relaxed)
     }
 
     /// Returns each attempt: the time since the start, and the host.
@@ -284,7 +304,10 @@ impl Peer {
     }
 
     pub(super) async fn connect_response(&mut self, timeout: i32, id: i64) {
-        let password = Secret(PASSWORD.to_vec());
+        self.connect_response_of(timeout, id, Secret(PASSWORD.to_vec())).await;
+    }
+
+    pub(super) async fn connect_response_of(&mut self, timeout: i32, id: i64, password: Secret<Vec<u8>>) {
         let response =
             ConnectResponse { protocol_version: 0, timeout, session_id: id, password, read_only: Some(false) };
         let mut frame = BytesMut::new();

@@ -83,8 +83,7 @@ impl MemoryEnsemble {
 
     /// Returns the connect string of the servers.
     pub(crate) fn connect_string(&self) -> String {
-        let hosts: Vec<String> = (0..self.servers()).map(|server| format!("{HOST}{server}")).collect();
-        hosts.join(",")
+        (0..self.servers()).map(server_name).collect::<Vec<_>>().join(",")
     }
 }
 
@@ -92,6 +91,11 @@ impl MemoryEnsemble {
 pub(crate) const OUTSIDE: u32 = 1 << 31;
 /// The names of the servers without their numbers.
 const HOST: &str = "memory-";
+
+/// Returns the name of a server.
+pub(crate) fn server_name(server: usize) -> String {
+    format!("{HOST}{server}")
+}
 
 /// Connects one client to the servers. This takes as long as a message does.
 struct Network {
@@ -133,7 +137,7 @@ impl Connector for Network {
             let inbox = shared.with(|world| world.conns.get(&conn).map(|conn| Arc::clone(&conn.inbox)));
             let inbox = inbox.ok_or(io::ErrorKind::ConnectionReset)?;
             let (read, write) = socket::halves(shared, conn, inbox);
-            Ok(Stream { read: Box::new(read), write: Box::new(write) })
+            Ok(Stream { read: Box::new(read), write: Box::new(write), peer: None })
         }
         .boxed()
     }

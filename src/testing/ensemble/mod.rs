@@ -48,6 +48,7 @@ mod world;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
+pub(crate) use self::handle::server_name;
 pub use self::{
     dialect::Dialect,
     inspect::SessionInfo,

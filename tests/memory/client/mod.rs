@@ -13,6 +13,8 @@ mod multi_get;
 mod outage;
 #[cfg(feature = "mutex")]
 mod remaining_lease;
+#[cfg(feature = "mutex")]
+mod server_list;
 mod session_timeout;
 mod too_large;
 mod watch;

@@ -8,5 +8,6 @@ mod input;
 mod life;
 mod outage;
 mod plain;
+mod server_list;
 mod too_large;
 mod unreachable;

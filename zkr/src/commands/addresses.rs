@@ -32,7 +32,11 @@ pub struct WithAddresses<'a, T> {
 impl Addresses {
     /// Asks all servers. Skips a server that does not answer: its clients connect to the other ones.
     pub async fn ask(connection: &Connection) -> Result<Addresses, Ending> {
-        let Hosts { plain, encrypted } = Hosts::of(connection);
+        let Hosts { plain, encrypted, srv } = Hosts::of(connection);
+        if let Some(name) = srv {
+            let why = format!("--addresses: the servers of srv://{name} cannot be asked; name them in --connect");
+            return Err(Ending::failed(why));
+        }
         // One server may have several names.
         let plain = distinct(plain).await;
         let answers = join_all(plain.iter().map(|host| ask(host, "cons"))).await;

@@ -39,6 +39,8 @@ pub struct Survey {
     servers: Vec<(Host, Result<Server, String>)>,
     /// Those that were not asked.
     encrypted: Vec<Host>,
+    /// The name whose SRV records name servers that were not asked.
+    srv: Option<String>,
 }
 
 /// What one server has answered.
@@ -60,7 +62,7 @@ impl Survey {
         // One server may have several names.
         let plain = distinct(hosts.plain).await;
         let answers = join_all(plain.iter().map(Server::ask)).await;
-        Survey { servers: plain.into_iter().zip(answers).collect(), encrypted: hosts.encrypted }
+        Survey { servers: plain.into_iter().zip(answers).collect(), encrypted: hosts.encrypted, srv: hosts.srv }
     }
 
     /// Returns what is wrong.
@@ -95,6 +97,9 @@ impl Survey {
         if !self.encrypted.is_empty() {
             let hosts: Vec<String> = self.encrypted.iter().map(Host::to_string).collect();
             parts.push(format!("{} (servers are not asked over TLS)", hosts.join(", ")));
+        }
+        if let Some(name) = &self.srv {
+            parts.push(format!("the servers of srv://{name} (name them in --connect)"));
         }
         (!parts.is_empty()).then(|| format!("not examined: {}", parts.join("; ")))
     }
@@ -299,7 +304,7 @@ mod tests {
 
     fn survey(servers: impl IntoIterator<Item = Result<Server, String>>) -> Survey {
         let host = |number: usize| Host { name: format!("zk{number}"), port: 2181 };
-        Survey { servers: (1..).map(host).zip(servers).collect(), encrypted: Vec::new() }
+        Survey { servers: (1..).map(host).zip(servers).collect(), ..Survey::default() }
     }
 
     /// Returns what is reported about these servers: how bad it is, where, and what.
@@ -410,7 +415,7 @@ mod tests {
             }
         });
         let host = Host { name: "127.0.0.1".to_owned(), port };
-        let survey = Survey::ask(Hosts { plain: vec![host.clone()], encrypted: Vec::new() }).await;
+        let survey = Survey::ask(Hosts { plain: vec![host.clone()], ..Hosts::default() }).await;
         let not_examined = format!("not examined: {host} (conf: it closes the connection without an answer to conf)");
         assert_eq!(survey.not_examined(), Some(not_examined));
         let found = survey.findings(&expected());

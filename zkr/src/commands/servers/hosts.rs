@@ -7,6 +7,7 @@ use crate::connection::Connection;
 const DEFAULT_PORT: u16 = 2181;
 const PLAIN: &str = "tcp://";
 const ENCRYPTED: &str = "tcp+tls://";
+const SRV: [&str; 2] = ["srv://", "dns-srv://"];
 
 /// One server of a connect string.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,6 +25,8 @@ pub struct Hosts {
     pub plain: Vec<Host>,
     /// Those that are connected to over TLS.
     pub encrypted: Vec<Host>,
+    /// The name whose SRV records name the servers. Those are not asked: another lookup may name others.
+    pub srv: Option<String>,
 }
 
 impl Hosts {
@@ -36,6 +39,10 @@ impl Hosts {
     /// TLS.
     fn parse(connect: &str, encrypts: bool) -> Hosts {
         let mut hosts = Hosts::default();
+        if let Some(name) = SRV.iter().find_map(|prefix| connect.trim_start().strip_prefix(prefix)) {
+            hosts.srv = name.split('/').next().map(|name| name.trim().to_owned());
+            return hosts;
+        }
         for entry in connect.split(',') {
             let entry = entry.trim();
             let (address, encrypted) = match (entry.strip_prefix(PLAIN), entry.strip_prefix(ENCRYPTED)) {
@@ -100,18 +107,20 @@ mod tests {
         ] {
             assert_eq!(shown(&Hosts::parse(connect, false).plain), hosts, "{connect}");
         }
+        let by_records = Hosts::parse("srv://_zookeeper._tcp.example/app", false);
+        assert_eq!(by_records, Hosts { srv: Some("_zookeeper._tcp.example".to_owned()), ..Hosts::default() });
         assert_eq!(Hosts::parse("[::1]:5", false).plain, [Host { name: "::1".to_owned(), port: 5 }]);
     }
 
     #[test]
     fn a_prefix_or_the_options_tell_which_connections_are_encrypted() {
         let hosts = "tcp://zk1,tcp+tls://zk2:2281,zk3/app";
-        let Hosts { plain, encrypted } = Hosts::parse(hosts, false);
+        let Hosts { plain, encrypted, .. } = Hosts::parse(hosts, false);
         assert_eq!(
             (shown(&plain), shown(&encrypted)),
             (vec!["zk1:2181".into(), "zk3:2181".into()], vec!["zk2:2281".into()])
         );
-        let Hosts { plain, encrypted } = Hosts::parse(hosts, true);
+        let Hosts { plain, encrypted, .. } = Hosts::parse(hosts, true);
         assert_eq!(
             (shown(&plain), shown(&encrypted)),
             (vec!["zk1:2181".into()], vec!["zk2:2281".into(), "zk3:2181".into()])
