@@ -255,15 +255,14 @@ mod support;
 pub mod testing;
 mod util;
 
-#[cfg(feature = "sasl-digest-md5")]
-pub use client::Sasl;
 #[cfg(feature = "tls")]
 pub use client::Tls;
 pub use client::{
     BoxConnectionStateListener, Client, ClientBuilder, ConnectionState, ConnectionStateListener, ConnectionStates,
     Error, ErrorKind, ErrorPolicy, Fence, Heartbeat, InvalidRetryPolicy, Lagged, ListenerHandle, RequestCounts,
-    RetryPolicy, ServerList, Transaction, TransactionResult, WatchEvent, WatchEvents, WatchMode,
+    RetryPolicy, Sasl, ServerList, Transaction, TransactionResult, WatchEvent, WatchEvents, WatchMode,
 };
+pub use engine::sasl::{SaslError, SaslExchange, SaslMechanism, SaslServer, SaslStep};
 pub use recipes::*;
 pub use util::state_receiver::{StateEnded, StateReceiver};
 pub use util::znode::{Acl, CreateMode, Permissions, Stat};

@@ -319,7 +319,6 @@ impl ClientBuilder {
     }
 
     /// Authenticates by SASL. Default: no SASL.
-    #[cfg(feature = "sasl-digest-md5")]
     pub fn sasl(mut self, sasl: Sasl) -> Self {
         self.sasl = Some(sasl);
         self
@@ -352,12 +351,13 @@ impl ClientBuilder {
         let environment = self.environment(closed.subscribe())?;
         let config = self.config(&environment.ensemble.servers())?;
         let (servers, within) = (config.servers.clone(), config.connection_timeout);
+        let ensemble = Arc::clone(&environment.ensemble);
         connect(environment, config, closed).await.map_err(|error| match error {
             engine::Error::Unreachable(causes) => {
                 let causes = if causes.is_empty() { format!("none of {servers} answered") } else { causes };
                 Error::new(ErrorKind::ConnectionLoss, format!("connect: not connected within {within:?}: {causes}"))
             }
-            error => Error::from_engine("connect to", &servers, error),
+            error => Error::of_session("connect to", &servers, &ensemble.causes(), error),
         })
     }
 
@@ -385,7 +385,7 @@ impl ClientBuilder {
             None => {
                 options.follows_configuration = self.ensemble_tracker;
                 options.tls = self.tls.as_ref().map(Tls::client_config).transpose()?;
-                options.sasl = self.sasl.as_ref().map(Sasl::credentials);
+                options.sasl = self.sasl.as_ref().map(Sasl::to_mechanism);
                 Ensemble::new(options)
             }
         };

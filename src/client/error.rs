@@ -197,6 +197,18 @@ impl Error {
         }
     }
 
+    /// Maps an error of opening or keeping a session. `causes` has what each server, or the client before it asked the
+    /// server, said of the credentials.
+    pub(crate) fn of_session(doing: &str, servers: &str, causes: &str, error: engine::Error) -> Self {
+        match error {
+            engine::Error::AuthFailed if !causes.is_empty() => {
+                let why = format!("the credentials were refused: {causes}");
+                Error::at(ErrorKind::AuthFailed, doing, servers, why)
+            }
+            error => Error::from_engine(doing, servers, error),
+        }
+    }
+
     /// Maps an error of the engine. `doing` names the operation, such as `create`.
     pub(crate) fn from_engine(doing: &str, path: &str, error: engine::Error) -> Self {
         use engine::Error as E;

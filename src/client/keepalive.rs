@@ -334,7 +334,8 @@ impl<'a> Keepalive<'a> {
             SessionEvent::Expired => Some(EndReason::Expired),
             SessionEvent::AuthFailed => {
                 let refused = engine::Error::AuthFailed;
-                self.core.report(Error::from_engine("stay connected to", &self.core.config.servers, refused));
+                let causes = self.core.ensemble.causes();
+                self.core.report(Error::of_session("stay connected to", &self.core.config.servers, &causes, refused));
                 Some(EndReason::Refused)
             }
             SessionEvent::Replaced => Some(EndReason::Replaced),

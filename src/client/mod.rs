@@ -46,7 +46,6 @@ pub use self::fence::Fence;
 pub use self::listener::ListenerHandle;
 pub use self::requests::RequestCounts;
 pub use self::retry::{InvalidRetryPolicy, RetryPolicy};
-#[cfg(feature = "sasl-digest-md5")]
 pub use self::security::Sasl;
 #[cfg(feature = "tls")]
 pub use self::security::Tls;

@@ -136,7 +136,9 @@ impl Supervisor {
                 Ok(opened) => return Some((opened, lease)),
                 Err(error) => {
                     let pause = if error == engine::Error::AuthFailed { AFTER_AUTH_FAILED } else { AFTER_FAILURE };
-                    self.core.report(Error::from_engine("open a session with", &self.core.config.servers, error));
+                    let causes = self.core.ensemble.causes();
+                    let servers = &self.core.config.servers;
+                    self.core.report(Error::of_session("open a session with", servers, &causes, error));
                     self.pause(pause).await?;
                 }
             }

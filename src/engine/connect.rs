@@ -50,8 +50,8 @@ pub(crate) async fn in_turn<A: Future>(
 pub(crate) struct Stream {
     pub(crate) read: Box<dyn AsyncRead + Send + Unpin>,
     pub(crate) write: Box<dyn AsyncWrite + Send + Unpin>,
-    /// The address of the other end, if it has one.
-    pub(crate) peer: Option<SocketAddr>,
+    /// The address of the server, if the connection is of TCP.
+    pub(crate) address: Option<SocketAddr>,
 }
 
 impl fmt::Debug for Stream {
@@ -66,7 +66,7 @@ pub(crate) trait Connector: Send + Sync + fmt::Debug {
     /// attempt begins with another one.
     fn connect(&self, endpoint: Endpoint, tries: u32) -> BoxFuture<'static, io::Result<Stream>>;
     /// Returns whether a server is the one with this address.
-    fn is_at(&self, _endpoint: Endpoint, _peer: SocketAddr) -> BoxFuture<'static, bool> {
+    fn is_at(&self, _endpoint: Endpoint, _address: SocketAddr) -> BoxFuture<'static, bool> {
         futures::future::ready(false).boxed()
     }
     /// Returns the servers that the SRV records of a name give.
@@ -93,22 +93,22 @@ impl Connector for Network {
                 return Err(io::Error::other("it must be reached over TLS, but no TLS options are given"));
             }
             let stream = connect_tcp(&endpoint, tries).await?;
-            let peer = stream.peer_addr().ok();
+            let address = stream.peer_addr().ok();
             if let Some(config) = tls {
                 let stream = tls::handshake(stream, &endpoint.host, config).await?;
                 let (read, write) = tokio::io::split(stream);
-                return Ok(Stream { read: Box::new(read), write: Box::new(write), peer });
+                return Ok(Stream { read: Box::new(read), write: Box::new(write), address });
             }
             let (read, write) = stream.into_split();
-            Ok(Stream { read: Box::new(read), write: Box::new(write), peer })
+            Ok(Stream { read: Box::new(read), write: Box::new(write), address })
         }
         .boxed()
     }
 
-    fn is_at(&self, endpoint: Endpoint, peer: SocketAddr) -> BoxFuture<'static, bool> {
+    fn is_at(&self, endpoint: Endpoint, address: SocketAddr) -> BoxFuture<'static, bool> {
         async move {
             let resolved = tokio::net::lookup_host((endpoint.name(), endpoint.port)).await;
-            resolved.is_ok_and(|mut addresses| addresses.any(|address| address == peer))
+            resolved.is_ok_and(|mut addresses| addresses.any(|known| known == address))
         }
         .boxed()
     }

@@ -32,7 +32,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 #[derive(Debug, Clone)]
 pub(crate) struct Place {
     pub(crate) host: usize,
-    pub(crate) peer: Option<SocketAddr>,
+    pub(crate) address: Option<SocketAddr>,
     /// The number of the list that the server was taken from.
     pub(crate) list: u64,
 }
@@ -151,9 +151,9 @@ async fn is_listed(environment: &Environment, place: &Place) -> bool {
     if environment.hosts.lock().has(place.host) {
         return true;
     }
-    let Some(peer) = place.peer else { return false };
+    let Some(address) = place.address else { return false };
     let all = environment.hosts.lock().all();
-    let same = all.into_iter().map(|turn| environment.connector.is_at(turn.endpoint, peer));
+    let same = all.into_iter().map(|turn| environment.connector.is_at(turn.endpoint, address));
     futures::future::join_all(same).await.contains(&true)
 }
 

@@ -7,7 +7,7 @@ use tokio::sync::watch;
 
 use super::connect::{Connector, Stream, cause, in_turn};
 use super::connect_string::{Endpoint, list};
-use super::handshake::Failure;
+use super::failure::{Failure, timed_out};
 use super::hosts::{Hosts, Notice, SrvrSupport, Turn};
 use super::lacking_operations::LackingOperations;
 use super::options::Options;
@@ -117,10 +117,6 @@ impl Environment {
         let notice = self.hosts.lock().mark_usable(host, self.now());
         log(notice);
     }
-}
-
-pub(crate) fn timed_out(limit: Duration) -> Failure {
-    Failure::new(format!("timed out after {limit:?}"))
 }
 
 fn log(notice: Option<Notice>) {

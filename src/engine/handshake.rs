@@ -8,38 +8,19 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 
+use super::authentication::Authentication;
 use super::connect::Stream;
+use super::failure::Failure;
 use super::frames::{Frame, Frames};
 use super::link::next_xid;
 use crate::protocol::{
     AuthRequest, CloseSessionRequest, ConnectRequest, ConnectResponse, Decode, ErrorCode, PingRequest, Reader,
-    ReplyHeader, Secret, WatcherEvent, encode_connect_request, encode_request, xid,
+    ReplyHeader, SaslRequest, SaslResponse, Secret, WatcherEvent, encode_connect_request, encode_request, xid,
 };
 use crate::util::clock::{Clock, Instant};
 
 /// The longest response to a connect request. A peer that announces more does not speak ZooKeeper's protocol.
 const LONGEST_CONNECT_RESPONSE: usize = 4 * 1024;
-
-/// Why a connection cannot be used.
-#[derive(Debug)]
-pub(crate) enum Failure {
-    /// A later attempt may succeed.
-    Connection(String),
-    /// The server does not accept the credentials.
-    Credentials(String),
-}
-
-impl From<io::Error> for Failure {
-    fn from(error: io::Error) -> Self {
-        Failure::Connection(super::connect::cause(&error))
-    }
-}
-
-impl Failure {
-    pub(crate) fn new(cause: impl Into<String>) -> Self {
-        Failure::Connection(cause.into())
-    }
-}
 
 /// A session as the server knows it.
 #[derive(Debug, Clone, Default)]
@@ -65,7 +46,7 @@ pub(crate) struct Handshake {
     pub(crate) latest_xid: i32,
     pub(crate) latest_read: Instant,
     /// The server's address.
-    pub(crate) peer: Option<SocketAddr>,
+    pub(crate) address: Option<SocketAddr>,
     clock: Clock,
     limit: usize,
 }
@@ -74,8 +55,8 @@ impl Handshake {
     /// Begins on a new connection. `limit` is the longest answer accepted once the session is open.
     pub(crate) fn new(stream: Stream, limit: usize, clock: Clock) -> Self {
         let frames = Frames::new(stream.read, LONGEST_CONNECT_RESPONSE);
-        let Stream { write, peer, .. } = stream;
-        Handshake { frames, write, latest_xid: 0, latest_read: clock.now(), peer, clock, limit }
+        let Stream { write, address, .. } = stream;
+        Handshake { frames, write, latest_xid: 0, latest_read: clock.now(), address, clock, limit }
     }
 
     /// Opens or resumes a session. Calls `about_to` just before the request is written.
@@ -147,34 +128,28 @@ impl Handshake {
         Ok(())
     }
 
-    /// Authenticates the client by SASL.
+    /// Authenticates the client by SASL. `patience` limits each wait, for the server and for the mechanism.
     pub(crate) async fn sasl(
         &mut self,
-        credentials: &super::sasl::Credentials,
+        mut authentication: Authentication,
         patience: Duration,
         events: &mut impl HandshakeEvents,
     ) -> Result<(), Failure> {
-        use super::sasl::Step;
-        use crate::protocol::{SaslRequest, SaslResponse};
-        let mut exchange = credentials.begin();
-        let mut token = exchange.first();
         loop {
             self.latest_xid = next_xid(self.latest_xid);
-            let request = SaslRequest { token: Secret(Some(&token)) };
+            let request = SaslRequest { token: Secret(Some(authentication.token())) };
             let mut frame = BytesMut::new();
             encode_request(self.latest_xid, &request, usize::MAX, &mut frame)
                 .map_err(|error| Failure::new(error.to_string()))?;
             self.send(&frame, patience).await?;
             let (header, body) = self.answer(self.latest_xid, patience, events).await?;
             if !header.err.is_ok() {
-                return Err(Failure::Credentials("the server refused the user and password of SASL".to_owned()));
+                return Err(authentication.refused());
             }
             events.answered();
             let answer = SaslResponse::from_frame(&body).map_err(|error| Failure::new(error.to_string()))?;
-            match exchange.step(answer.token.0.as_deref()) {
-                Ok(Step::Respond(response)) => token = response,
-                Ok(Step::Done) => return Ok(()),
-                Err(error) => return Err(Failure::Credentials(error.to_string())),
+            if authentication.answered(answer.token.0.as_deref(), patience).await? {
+                return Ok(());
             }
         }
     }

@@ -17,8 +17,11 @@
 //! | `connect` | a connection to one host: TCP, TLS |
 //! | `frames` | cuts the byte stream into frames |
 //! | `question` | whether a server serves, before a session is handed to it |
+//! | `failure` | why an attempt to connect failed |
 //! | `handshake` | the exchange on a connection before it takes requests |
-//! | `sasl` | authentication by user and password |
+//! | `sasl` | mechanisms of authentication |
+//! | `authentication` | the authentication of one connection by a mechanism |
+//! | `digest_md5` | the mechanism for a user and a password |
 //! | `tls` | TLS on an established connection |
 //! | `environment` | what all sessions share |
 //! | `request_limit` | the longest request that the servers read |
@@ -36,6 +39,7 @@
 //! | `contract` | tests: the ensemble in memory behaves as real servers do |
 //! | `tests` | tests: the engine against a scripted server |
 
+mod authentication;
 pub(crate) mod check;
 mod configuration;
 mod connect;
@@ -43,10 +47,13 @@ pub(crate) mod connect_string;
 #[cfg(test)]
 mod contract;
 mod departure;
+#[cfg(feature = "sasl-digest-md5")]
+pub(crate) mod digest_md5;
 mod ensemble;
 mod environment;
 mod error;
 mod events;
+mod failure;
 mod frames;
 mod handshake;
 mod hosts;
@@ -61,10 +68,6 @@ mod refusal;
 mod request_limit;
 mod requests;
 mod restore;
-#[cfg(feature = "sasl-digest-md5")]
-pub(crate) mod sasl;
-#[cfg(not(feature = "sasl-digest-md5"))]
-#[path = "without_sasl.rs"]
 pub(crate) mod sasl;
 mod serve;
 mod session;

@@ -7,7 +7,8 @@ use futures::future::BoxFuture;
 use tokio::sync::watch;
 
 use super::connect_string::{ConnectString, Endpoint};
-use super::{sasl, tls};
+use super::sasl::SaslMechanism;
+use super::tls;
 use crate::util::clock::Clock;
 
 /// Spawns a task on the runtime that runs the client's sessions.
@@ -33,7 +34,8 @@ pub(crate) struct Options {
     pub(crate) auths: Vec<(String, Vec<u8>)>,
     /// Encrypts the connections to all hosts except those prefixed with `tcp://`.
     pub(crate) tls: Option<Arc<tls::ClientConfig>>,
-    pub(crate) sasl: Option<sasl::Credentials>,
+    /// Authenticates each connection.
+    pub(crate) sasl: Option<Arc<dyn SaslMechanism>>,
     /// How long a server that owes an answer may be silent. The default is 0.4 of the session timeout.
     pub(crate) silence: Option<Duration>,
     /// The client's own limit for requests. Only shown in the error of a request that the servers do not read.

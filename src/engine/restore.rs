@@ -1,8 +1,8 @@
 //! What a session needs on a new connection before it takes requests: the user's authentication, and its watches.
 
-use std::time::Duration;
-
-use super::handshake::{Failure, Handshake, HandshakeEvents};
+use super::authentication::Authentication;
+use super::failure::Failure;
+use super::handshake::{Handshake, HandshakeEvents};
 use super::shared::Shared;
 use super::state::SessionState;
 use crate::protocol::WatcherEvent;
@@ -12,12 +12,13 @@ use crate::protocol::WatcherEvent;
 pub(crate) async fn authenticate_and_restore(
     state: &SessionState,
     handshake: &mut Handshake,
+    authentication: Option<Authentication>,
     opening: bool,
-    patience: Duration,
 ) -> Result<bool, Failure> {
+    let patience = state.environment.options.silence(state.shortest);
     let mut events = HandshakeObserver { shared: &state.shared, answered: false };
-    if let Some(credentials) = &state.environment.options.sasl {
-        handshake.sasl(credentials, patience, &mut events).await?;
+    if let Some(authentication) = authentication {
+        handshake.sasl(authentication, patience, &mut events).await?;
     }
     handshake.authenticate(&state.environment.options.auths, patience, &mut events).await?;
     if opening {

@@ -7,12 +7,14 @@ use std::time::Duration;
 use futures::stream::{BoxStream, StreamExt};
 use tokio::sync::{mpsc, oneshot};
 
+use super::authentication::FirstToken;
 use super::configuration;
 use super::connect::in_turn;
 use super::departure::{Departure, HeldBack, Place};
-use super::environment::{Environment, timed_out};
+use super::environment::Environment;
 use super::error::Error;
-use super::handshake::{Failure, Handshake, Identity};
+use super::failure::Failure;
+use super::handshake::{Handshake, Identity};
 use super::hosts::{SrvrSupport, Turn};
 use super::observer::{Loss, Observer, SessionEvent};
 use super::requests::Session;
@@ -260,14 +262,18 @@ impl Task {
             self.state.environment.check(&turn, (limit / 4).max(LEAST_ATTEMPT)).await?;
         }
         let connector = Arc::clone(&self.state.environment.connector);
+        let first_token = FirstToken::new(options.sasl.as_deref());
         let opened = in_turn(connector.turns(), limit, async {
             let stream = self.state.environment.connect(&turn).await?;
             let mut handshake = Handshake::new(stream, options.longest_answer, options.clock);
+            // Before the server hears of the session: a client without a ticket must not keep its session alive.
+            let authentication = first_token.of(turn.endpoint.name(), handshake.address).await?;
             let about_to = |at| self.state.observer.connecting(at);
             let answer = handshake.open_session(&self.state.identity, options.session_timeout, about_to).await?;
-            Ok((handshake, answer))
+            Ok((handshake, authentication, answer))
         });
-        let (mut handshake, answer) = opened.await.unwrap_or_else(|_| Err(timed_out(limit)))?;
+        let opened = opened.await.unwrap_or_else(|_| Err(first_token.timed_out(limit)));
+        let (mut handshake, authentication, answer) = opened?;
         if answer.is_expired() {
             return Ok(Attempt::Expired);
         }
@@ -290,8 +296,7 @@ impl Task {
             self.reported_connected = true;
             self.state.observer.connected(granted);
         }
-        let patience = self.state.environment.options.silence(self.state.shortest);
-        let is_usable = authenticate_and_restore(&self.state, &mut handshake, opening, patience).await;
+        let is_usable = authenticate_and_restore(&self.state, &mut handshake, authentication, opening).await;
         self.state.last_contact = handshake.latest_read;
         let is_usable = is_usable?;
         if is_usable {
@@ -327,7 +332,7 @@ impl Task {
     /// Serves the connection until it is lost or the session ends.
     async fn serve(&mut self, connected: Connected) -> (usize, bool, End) {
         let Connected { handshake, host, list, is_usable } = connected;
-        let Handshake { frames, write, latest_xid, latest_read, peer, .. } = handshake;
+        let Handshake { frames, write, latest_xid, latest_read, address, .. } = handshake;
         self.state.shared.link.up(write, latest_xid, self.state.shared.timeout());
         self.state.shared.remove_all_stale();
         tracing::debug!(
@@ -351,7 +356,7 @@ impl Task {
                 opened.send(Ok(Opened { session: Arc::new(session), events: events.boxed() })).ok();
             }
         }
-        let departure = self.departure(Place { host, peer, list });
+        let departure = self.departure(Place { host, address, list });
         Serving::new(&mut self.state, frames, latest_read, host, is_usable, departure).run().await
     }
 

@@ -6,11 +6,7 @@ use bytes::{BufMut, BytesMut};
 use futures::FutureExt;
 
 use super::script::{Hello, ID, PASSWORD, Stage, T, Told, Way, next_event, settle, soon};
-#[cfg(feature = "sasl-digest-md5")]
-use crate::engine::sasl::Credentials;
 use crate::engine::{Error, SessionEvent};
-#[cfg(feature = "sasl-digest-md5")]
-use crate::protocol::SaslResponse;
 use crate::protocol::{AuthRequest, ConnectResponse, ErrorCode, OpCode, Secret, encode_connect_response, xid};
 
 #[tokio::test(start_paused = true)]
@@ -197,27 +193,6 @@ async fn refused_credentials_end_the_opening() {
     assert_eq!(peer.frame().await, None, "the connection is closed");
     tokio::time::sleep(Duration::from_secs(60)).await;
     assert_eq!(stage.attempts().len(), 1);
-}
-
-/// The server answers the first token with a null buffer. If the client went on, an attacker on the network path could
-/// turn the authentication off.
-#[cfg(feature = "sasl-digest-md5")]
-#[tokio::test(start_paused = true)]
-async fn a_client_with_a_user_does_not_continue_without_one() {
-    let credentials = Credentials::new("alice".to_owned(), "wonder land".to_owned());
-    let mut stage = Stage::with(1, 1 << 20, |options| options.sasl = Some(credentials));
-    let opening = stage.opening();
-    let script = async {
-        let mut peer = stage.peer().await;
-        peer.greet(T).await;
-        let asked = peer.expect(OpCode::Sasl).await;
-        peer.reply(asked.xid, 0, ErrorCode::Ok, &SaslResponse { token: Secret(None) }).await;
-        assert_eq!(peer.frame().await, None, "the connection is closed");
-    };
-    let (opened, ()) = soon(async { tokio::join!(opening, script) }).await;
-    assert_eq!(opened.err(), Some(Error::AuthFailed));
-    let causes = stage.ensemble.causes();
-    assert!(causes.contains("SASL DIGEST-MD5: the server does not support it"), "{causes}");
 }
 
 /// The server opens a session for any client, and refuses the first request.

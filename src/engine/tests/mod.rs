@@ -9,6 +9,7 @@ mod pacing;
 mod question;
 mod reconnecting;
 mod requests;
+mod sasl;
 mod script;
 mod silence;
 mod srv;

@@ -75,7 +75,8 @@ impl Connector for Net {
                 self.accepted.send((host, far)).ok();
                 let (read, write) = tokio::io::split(near);
                 let read = Incoming { stream: read, end: Arc::clone(&self.end) };
-                futures::future::ready(Ok(Stream { read: Box::new(read), write: Box::new(write), peer: None })).boxed()
+                futures::future::ready(Ok(Stream { read: Box::new(read), write: Box::new(write), address: None }))
+                    .boxed()
             }
         }
     }

@@ -137,7 +137,7 @@ impl Connector for Network {
             let inbox = shared.with(|world| world.conns.get(&conn).map(|conn| Arc::clone(&conn.inbox)));
             let inbox = inbox.ok_or(io::ErrorKind::ConnectionReset)?;
             let (read, write) = socket::halves(shared, conn, inbox);
-            Ok(Stream { read: Box::new(read), write: Box::new(write), peer: None })
+            Ok(Stream { read: Box::new(read), write: Box::new(write), address: None })
         }
         .boxed()
     }

@@ -13,6 +13,7 @@ mod multi_get;
 mod outage;
 #[cfg(feature = "mutex")]
 mod remaining_lease;
+mod sasl;
 #[cfg(feature = "mutex")]
 mod server_list;
 mod session_timeout;

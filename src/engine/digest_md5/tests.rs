@@ -8,7 +8,7 @@ use super::*;
 const CHALLENGE: &str = r#"realm="zk-sasl-md5",nonce="3a7B+/x",charset=utf-8,algorithm=md5-sess"#;
 
 fn client(user: &str, password: &str) -> DigestMd5 {
-    Credentials::new(user.to_owned(), password.to_owned()).begin()
+    Credentials::new(user.to_owned(), password.to_owned()).begin_exchange()
 }
 
 /// Returns the client of the examples in RFC 2831, section 4.
@@ -17,8 +17,8 @@ fn chris(digest_uri: &'static str, cnonce: &str) -> DigestMd5 {
 }
 
 fn response(client: &mut DigestMd5, challenge: &[u8]) -> Directives {
-    match client.step(Some(challenge)) {
-        Ok(Step::Respond(response)) => Directives::parse(&response).expect("a response of key=value pairs"),
+    match client.process(Some(challenge)) {
+        Ok(SaslStep::Respond(response)) => Directives::parse(&response).expect("a response of key=value pairs"),
         other => panic!("{other:?}"),
     }
 }
@@ -28,13 +28,13 @@ fn one<'a>(directives: &'a Directives, key: &str) -> &'a [u8] {
 }
 
 fn why(client: &mut DigestMd5, token: Option<&[u8]>) -> String {
-    client.step(token).expect_err("a failure").to_string()
+    client.process(token).expect_err("a failure").to_string()
 }
 
 #[test]
 fn the_example_of_rfc_2831_for_imap() {
     let mut client = chris("imap/elwood.innosoft.com", "OA6MHXh6VqTrRk");
-    assert_eq!(client.first(), b"");
+    assert_eq!(client.first().now_or_never(), Some(Ok(Vec::new())));
     let challenge =
         br#"realm="elwood.innosoft.com",nonce="OA6MG9tEQGm2hh",qop="auth",algorithm=md5-sess,charset=utf-8"#;
     let response = response(&mut client, challenge);
@@ -51,7 +51,7 @@ fn the_example_of_rfc_2831_for_imap() {
     ] {
         assert_eq!(one(&response, key), value.as_bytes(), "{key}");
     }
-    assert_eq!(client.step(Some(b"rspauth=ea40f60335c427b5527b84dbabcdfffd")), Ok(Step::Done));
+    assert_eq!(client.process(Some(b"rspauth=ea40f60335c427b5527b84dbabcdfffd")), Ok(SaslStep::Done));
     assert!(why(&mut client, Some(b"")).contains("after the authentication ended"));
 }
 
@@ -62,7 +62,7 @@ fn the_example_of_rfc_2831_for_acap() {
         br#"realm="elwood.innosoft.com",nonce="OA9BSXrbuRhWay",qop="auth",algorithm=md5-sess,charset=utf-8"#;
     let response = response(&mut client, challenge);
     assert_eq!(one(&response, "response"), b"6084c6db3fede7352c551284490fd0fc");
-    assert_eq!(client.step(Some(b"rspauth=2f0b3d7c3c2e486600ef710726aa2eae")), Ok(Step::Done));
+    assert_eq!(client.process(Some(b"rspauth=2f0b3d7c3c2e486600ef710726aa2eae")), Ok(SaslStep::Done));
 }
 
 #[test]
@@ -155,7 +155,7 @@ fn what_fits_into_iso_8859_1_is_hashed_in_it() {
 #[test]
 fn secrets_stay_out_of_debug_output() {
     let credentials = Credentials::new("alice".to_owned(), "wonder land".to_owned());
-    let mut begun = credentials.begin();
+    let mut begun = credentials.begin_exchange();
     response(&mut begun, CHALLENGE.as_bytes());
     assert!(!format!("{credentials:?} {begun:?}").contains("wonder"));
 }
@@ -170,8 +170,8 @@ proptest! {
     #[test]
     fn any_bytes_are_a_response_or_an_error(first: Vec<u8>, second: Vec<u8>) {
         let mut client = client("alice", "x");
-        let _ = client.step(Some(&first));
-        let ended = client.step(Some(&second));
+        let _ = client.process(Some(&first));
+        let ended = client.process(Some(&second));
         prop_assert!(ended.is_err(), "the proof cannot be met by chance: {:?}", ended);
     }
 
@@ -179,8 +179,8 @@ proptest! {
     fn a_damaged_challenge_is_a_response_or_an_error(at in 0..CHALLENGE.len(), byte: u8, cut in 0..CHALLENGE.len()) {
         let mut challenge = CHALLENGE.as_bytes().to_vec();
         challenge[at] = byte;
-        let _ = client("alice", "x").step(Some(&challenge));
-        let _ = client("alice", "x").step(Some(&challenge[..cut]));
+        let _ = client("alice", "x").process(Some(&challenge));
+        let _ = client("alice", "x").process(Some(&challenge[..cut]));
     }
 
     #[test]
@@ -188,7 +188,7 @@ proptest! {
         let challenge =
             format!("realm={},nonce={},charset=utf-8,algorithm=md5-sess", quoted(&realm), quoted(&nonce));
         let mut client = Credentials::new(user.clone(), password).begin_with(DIGEST_URI, "c".to_owned());
-        let Ok(Step::Respond(response)) = client.step(Some(challenge.as_bytes())) else {
+        let Ok(SaslStep::Respond(response)) = client.process(Some(challenge.as_bytes())) else {
             return Err(TestCaseError::fail(challenge));
         };
         // A response may be longer than a challenge.
@@ -204,7 +204,7 @@ proptest! {
         prop_assume!(one_password != other);
         let answer = |password: &str| {
             let credentials = Credentials::new("alice".to_owned(), password.to_owned());
-            credentials.begin_with(DIGEST_URI, "c".to_owned()).step(Some(CHALLENGE.as_bytes()))
+            credentials.begin_with(DIGEST_URI, "c".to_owned()).process(Some(CHALLENGE.as_bytes()))
         };
         prop_assert_ne!(answer(&one_password), answer(&other));
     }
