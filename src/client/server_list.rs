@@ -20,8 +20,12 @@ use crate::engine::connect_string::{ConnectString, list};
 /// resumes its session there. The session goes on with its nodes and watches, and the move leaves no request in doubt.
 /// The state is [`Suspended`](crate::ConnectionState::Suspended) for a few round trips, so holds end under
 /// [`ErrorPolicy::Standard`](crate::ErrorPolicy::Standard) and go on under
-/// [`ErrorPolicy::Session`](crate::ErrorPolicy::Session). While no other server can be reached, the client keeps its
-/// connection. ClickHouse Keeper cannot move sessions: there the connection is always kept.
+/// [`ErrorPolicy::Session`](crate::ErrorPolicy::Session). While no other server can be reached, or if the answers take
+/// longer than a tenth of the session timeout, the client keeps its connection and tries again later. ClickHouse Keeper
+/// cannot move sessions: there the connection is always kept.
+///
+/// Together with [`ensemble_tracker`](crate::ClientBuilder::ensemble_tracker), the ensemble's configuration counts once
+/// it was read. Then the servers of this list are tried only while none of the configuration can be reached.
 ///
 /// ```no_run
 /// use zookeeper_recipes::{Client, ServerList};
@@ -60,7 +64,8 @@ impl ServerList {
     /// sessions move later.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`] as from [`new`](Self::new). Nothing was changed.
+    /// [`ErrorKind::InvalidArgument`] as from [`new`](Self::new). Nothing was changed. Whether the clients have the
+    /// options for `tcp+tls://` is not checked: without them such a server cannot be reached.
     pub fn replace(&self, servers: &str) -> Result<bool, Error> {
         let servers = parse(servers)?;
         Ok(self.servers.send_if_modified(|now| {
@@ -92,6 +97,10 @@ impl fmt::Debug for ServerList {
 fn parse(servers: &str) -> Result<Vec<Endpoint>, Error> {
     let invalid = |why: String| Error::new(ErrorKind::InvalidArgument, why);
     let parsed = ConnectString::parse(servers).map_err(|error| invalid(error.to_string()))?;
+    if parsed.srv().is_some() {
+        let why = "server list: SRV records name servers themselves; give srv:// to Client::builder, without a list";
+        return Err(invalid(why.to_owned()));
+    }
     if let Some(root) = parsed.chroot() {
         let why = format!("server list: ends with the root {root}; give it to Client::builder, which every client has");
         return Err(invalid(why));
@@ -124,6 +133,7 @@ mod tests {
             ("", "a host must not be empty"),
             ("zk1,", "a host must not be empty"),
             ("zk1:port", "a port must be a number"),
+            ("srv://zk.example", "give srv:// to Client::builder"),
             ("zk1:2181/apps", "ends with the root /apps; give it to Client::builder"),
         ] {
             let error = servers.replace(wrong).expect_err("refused");

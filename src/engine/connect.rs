@@ -238,6 +238,16 @@ mod tests {
         assert_eq!(order(&[], 3), []);
     }
 
+    #[tokio::test]
+    async fn a_server_is_known_by_its_address_under_any_name() {
+        let network = Network { tls: None };
+        let at = |name: &str, port| {
+            network.is_at(Endpoint::new(name, port).expect("a name"), addresses(&["127.0.0.1:7"])[0])
+        };
+        assert!(at("localhost", "7").await && at("127.0.0.1", "7").await);
+        assert!(!at("127.0.0.1", "8").await && !at("127.0.0.2", "7").await);
+    }
+
     #[tokio::test(start_paused = true)]
     async fn an_address_that_does_not_answer_costs_no_more_than_a_moment() {
         let begun = tokio::time::Instant::now();

@@ -14,24 +14,29 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use futures::future::{BoxFuture, FutureExt};
+use futures::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::watch;
 
 use super::connect_string::Endpoint;
 use super::environment::Environment;
 use super::hosts::{SrvrSupport, Turn};
 use super::shared::Shared;
+use crate::util::clock::Instant;
 use crate::util::wait::forever;
 
 /// The longest random pause before the first attempt. It doubles with each further one.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const MOST_TRIES: u32 = 10;
+/// From this attempt on, a server that does not say whether it serves need only accept a connection. It may be behind a
+/// proxy that passes no four-letter words.
+const TRUSTING: u32 = 4;
 /// How long a server may take to say whether it serves.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The server that a session is connected to.
 #[derive(Debug, Clone)]
 pub(crate) struct Place {
-    pub(crate) host: usize,
+    pub(crate) endpoint: Endpoint,
     pub(crate) address: Option<SocketAddr>,
     /// The number of the list that the server was taken from.
     pub(crate) list: u64,
@@ -42,22 +47,35 @@ pub(crate) struct Departure {
     environment: Environment,
     shared: Arc<Shared>,
     place: Place,
-    tries: u32,
     /// How long the last answers may take.
     limit: Duration,
     phase: Phase,
 }
 
 enum Phase {
-    /// Until the list lacks the server, and another server serves. Resolves to the number of attempts so far.
-    Staying(BoxFuture<'static, u32>),
+    /// Until the list lacks the server, and another server serves. A future that is polled only when it was woken: this
+    /// is on the way of every answer.
+    Staying(FuturesUnordered<BoxFuture<'static, Found>>),
     /// Until the last answers have arrived, or the time is over.
-    Draining(BoxFuture<'static, ()>, HeldBack),
-    Left,
+    Draining { over: BoxFuture<'static, ()>, found: Found, _held_back: HeldBack },
+}
+
+/// A server that serves, and is the next one to be tried.
+#[derive(Debug)]
+struct Found {
+    name: String,
+    /// How many attempts to leave there were.
+    tries: u32,
+}
+
+/// The session leaves its server.
+pub(crate) struct Leave {
+    pub(crate) from: Endpoint,
+    pub(crate) to: String,
 }
 
 /// Holds requests back until it is dropped.
-pub(crate) struct HeldBack(Arc<Shared>);
+struct HeldBack(Arc<Shared>);
 
 impl HeldBack {
     fn new(shared: &Arc<Shared>) -> Self {
@@ -68,122 +86,175 @@ impl HeldBack {
 
 impl Drop for HeldBack {
     fn drop(&mut self) {
-        self.0.link.uncork();
+        self.0.link.uncork_later();
     }
 }
 
 impl Departure {
     /// `limit` is how long the last answers may take.
     pub(crate) fn new(environment: Environment, shared: Arc<Shared>, place: Place, limit: Duration) -> Self {
-        let staying = due(environment.clone(), place.clone(), 0).boxed();
-        Departure { environment, shared, place, tries: 0, limit, phase: Phase::Staying(staying) }
+        let phase = Phase::staying(Search::new(environment.clone(), place.clone(), 0, ""));
+        Departure { environment, shared, place, limit, phase }
     }
 
-    /// Resolves when the connection is to be closed. The requests are held back until what it returns is dropped.
-    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<HeldBack> {
+    /// Resolves when the connection is to be closed. Until `self` is dropped, requests are held back then.
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Leave> {
         loop {
             match &mut self.phase {
-                Phase::Staying(due) => {
-                    self.tries = std::task::ready!(due.poll_unpin(cx));
+                Phase::Staying(search) => {
+                    let Some(found) = std::task::ready!(search.poll_next_unpin(cx)) else { return Poll::Pending };
                     let (clock, limit) = (self.environment.options.clock, self.limit);
                     let over = async move { clock.sleep_until(clock.now() + limit).await };
-                    self.phase = Phase::Draining(over.boxed(), HeldBack::new(&self.shared));
+                    let (over, held_back) = (over.boxed(), HeldBack::new(&self.shared));
+                    self.phase = Phase::Draining { over, found, _held_back: held_back };
                 }
-                Phase::Draining(..) if self.shared.link.is_idle() => {
-                    match std::mem::replace(&mut self.phase, Phase::Left) {
-                        Phase::Draining(_, held_back) => return Poll::Ready(held_back),
-                        _ => return Poll::Pending,
-                    }
+                Phase::Draining { found, .. } if self.shared.link.is_idle() => {
+                    let (from, to) = (self.place.endpoint.clone(), std::mem::take(&mut found.name));
+                    return Poll::Ready(Leave { from, to });
                 }
-                Phase::Draining(over, _) => {
+                Phase::Draining { over, found, .. } => {
                     std::task::ready!(over.poll_unpin(cx));
-                    let due = due(self.environment.clone(), self.place.clone(), self.tries);
-                    self.phase = Phase::Staying(due.boxed());
+                    let late = "the last answers did not arrive in time";
+                    let search = Search::new(self.environment.clone(), self.place.clone(), found.tries, late);
+                    self.phase = Phase::staying(search);
                 }
-                Phase::Left => return Poll::Pending,
             }
         }
     }
 }
 
-/// Resolves when the list no longer has the server, and another one serves. The next connection is made to that one.
-/// `tries` is the number of attempts so far; returns the new number.
-async fn due(environment: Environment, place: Place, mut tries: u32) -> u32 {
-    let mut lists = environment.hosts.lock().lists();
-    let mut named = environment.named.clone();
-    loop {
+impl Phase {
+    fn staying(search: Search) -> Self {
+        Phase::Staying(FuturesUnordered::from_iter([search.run().boxed()]))
+    }
+}
+
+/// Waits until the list lacks the server, and looks for another one.
+struct Search {
+    environment: Environment,
+    place: Place,
+    lists: watch::Receiver<u64>,
+    named: Option<watch::Receiver<Vec<Endpoint>>>,
+    /// How many attempts to leave there were since the latest change of the list.
+    tries: u32,
+    /// Why the latest attempt failed.
+    reason: &'static str,
+}
+
+impl Search {
+    fn new(environment: Environment, place: Place, tries: u32, reason: &'static str) -> Self {
+        let (lists, mut named) = (environment.hosts.lock().lists(), environment.named.clone());
+        if let Some(named) = &mut named {
+            named.mark_unchanged();
+        }
         environment.refresh();
-        let list = *lists.borrow_and_update();
-        let changed = async {
-            tokio::select! {
-                _ = lists.changed() => {}
-                () = changed(&mut named) => {}
+        Search { environment, place, lists, named, tries, reason }
+    }
+
+    /// Resolves when the list no longer has the server, and another one serves.
+    async fn run(mut self) -> Found {
+        loop {
+            if *self.lists.borrow_and_update() == self.place.list {
+                self.changed().await;
+                continue;
             }
-        };
-        let moved = async {
-            if list == place.list || is_listed(&environment, &place).await {
+            if self.tries == MOST_TRIES {
+                tracing::warn!(
+                    event = "server_not_left",
+                    host = %self.place.endpoint,
+                    reason = self.reason,
+                    "the list of servers no longer has the server of this session, which could not be moved"
+                );
+                self.changed().await;
+                continue;
+            }
+            self.pause().await;
+            // Asked anew in each attempt: the name of a server may have had no address for a moment.
+            if self.is_listed().await {
+                self.changed().await;
+                continue;
+            }
+            self.tries += 1;
+            self.reason = "no other server of the list could be reached, or said that it serves";
+            if let Some(name) = self.find().await {
+                return Found { name, tries: self.tries };
+            }
+        }
+    }
+
+    /// Resolves when the list was changed.
+    async fn changed(&mut self) {
+        let named = async {
+            let changed = match &mut self.named {
+                Some(named) => named.changed().await.is_ok(),
+                None => false,
+            };
+            if !changed {
+                // The user can name no others, or no longer.
                 forever().await
             }
-            find(&environment, &mut tries).await
         };
         tokio::select! {
-            biased;
-            () = changed => tries = 0,
-            () = moved => return tries,
+            _ = self.lists.changed() => {}
+            () = named => {}
         }
+        self.environment.refresh();
+        self.tries = 0;
     }
-}
 
-/// Resolves when the user names other servers.
-async fn changed(named: &mut Option<watch::Receiver<Vec<Endpoint>>>) {
-    let changed = match named {
-        Some(named) => named.changed().await.is_ok(),
-        None => false,
-    };
-    if !changed {
-        // They cannot change, or no longer.
-        forever().await
-    }
-}
-
-/// Returns whether the list in use has the server, under this name or another.
-async fn is_listed(environment: &Environment, place: &Place) -> bool {
-    if environment.hosts.lock().has(place.host) {
-        return true;
-    }
-    let Some(address) = place.address else { return false };
-    let all = environment.hosts.lock().all();
-    let same = all.into_iter().map(|turn| environment.connector.is_at(turn.endpoint, address));
-    futures::future::join_all(same).await.contains(&true)
-}
-
-/// Resolves when a server of the list serves, and makes it the next one to try. Never resolves after too many attempts.
-async fn find(environment: &Environment, tries: &mut u32) {
-    while *tries < MOST_TRIES {
-        let pause = (FIRST_PAUSE * 2u32.pow(*tries)).mul_f64((environment.options.jitter)());
-        *tries += 1;
-        environment.options.clock.sleep_until(environment.now() + pause).await;
-        let all = environment.hosts.lock().all();
-        for turn in all {
-            if serves(environment, &turn).await {
-                environment.hosts.lock().prefer(turn.host);
-                return;
+    /// Waits before the next attempt. A change of the list only shortens the wait: if the list changes all the time,
+    /// there are attempts all the same.
+    async fn pause(&mut self) {
+        let clock = self.environment.options.clock;
+        let mut until = self.after_pause();
+        loop {
+            tokio::select! {
+                biased;
+                () = clock.sleep_until(until) => return,
+                () = self.changed() => until = until.min(self.after_pause()),
             }
         }
     }
-    tracing::warn!(
-        event = "server_not_left",
-        tries,
-        "the list of servers no longer has the server of this session, but none that it has could be reached"
-    );
-    forever().await
-}
 
-/// Returns whether a server serves. Of one that is known not to say so, returns whether it accepts connections.
-async fn serves(environment: &Environment, turn: &Turn) -> bool {
-    if turn.srvr == SrvrSupport::Closes {
-        let connected = tokio::time::timeout(PATIENCE, environment.connect(turn)).await;
-        return matches!(connected, Ok(Ok(_)));
+    fn after_pause(&self) -> Instant {
+        let pause = FIRST_PAUSE * 2u32.pow(self.tries);
+        self.environment.now() + pause.mul_f64((self.environment.options.jitter)())
     }
-    environment.check(turn, PATIENCE).await.is_ok()
+
+    /// Returns whether the list in use has the server, under this name or another.
+    async fn is_listed(&self) -> bool {
+        let all = self.environment.hosts.lock().all();
+        if all.iter().any(|turn| turn.endpoint == self.place.endpoint) {
+            return true;
+        }
+        let Some(address) = self.place.address else { return false };
+        let same = all.into_iter().map(|turn| self.environment.connector.is_at(turn.endpoint, address));
+        futures::future::join_all(same).await.contains(&true)
+    }
+
+    /// Makes a server of the list that serves the next one to be tried, and returns its name.
+    async fn find(&self) -> Option<String> {
+        let all = self.environment.hosts.lock().all();
+        for mut turn in all {
+            // If the name has several addresses, each attempt begins with another one.
+            turn.tries += self.tries;
+            if self.serves(&turn).await && self.environment.hosts.lock().prefer(turn.host) {
+                return Some(turn.endpoint.to_string());
+            }
+        }
+        None
+    }
+
+    async fn serves(&self, turn: &Turn) -> bool {
+        let accepts_suffices = match turn.srvr {
+            SrvrSupport::Answers => false,
+            SrvrSupport::Unknown => self.tries >= TRUSTING,
+            SrvrSupport::Closes => true,
+        };
+        if !accepts_suffices {
+            return self.environment.check(turn, PATIENCE).await.is_ok();
+        }
+        let connected = tokio::time::timeout(PATIENCE, self.environment.connect(turn)).await;
+        matches!(connected, Ok(Ok(_)))
+    }
 }

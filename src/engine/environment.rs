@@ -37,7 +37,8 @@ impl Environment {
     /// Uses the servers that the user names now.
     pub(crate) fn refresh(&self) {
         let Some(named) = &self.named else { return };
-        let named = named.borrow();
+        // Not borrowed while it is logged: a subscriber may replace the servers.
+        let named = named.borrow().clone();
         if self.hosts.lock().set_named(&named, &*self.options.jitter) {
             tracing::info!(event = "servers_named", servers = list(&named), "the list of servers was changed");
         }
@@ -50,7 +51,8 @@ impl Environment {
         if !self.hosts.lock().begin_lookup(self.now()) {
             return;
         }
-        let limit = if self.hosts.lock().len() == 0 { self.options.connection_timeout } else { limit };
+        // While no server is known, `connect` is to name the cause before it gives up.
+        let limit = if self.hosts.lock().len() == 0 { self.options.connection_timeout / 2 } else { limit };
         let found = tokio::time::timeout(limit, self.connector.lookup_srv(name.to_owned())).await;
         let failure = match found {
             Ok(Ok(records)) if !records.is_empty() => {

@@ -156,16 +156,17 @@ impl Hosts {
     }
 
     /// Replaces the hosts that the user names. They are in use unless the ensemble's configuration names others.
-    /// Returns whether they differ from those before.
+    /// Returns whether the list in use was replaced.
     pub(crate) fn set_named(&mut self, endpoints: &[Endpoint], unit: impl Fn() -> f64) -> bool {
-        let differs = self.named != endpoints;
-        if differs {
-            self.named = endpoints.to_vec();
-            if self.version.is_none() {
-                self.set(self.named.clone(), unit);
-            }
+        if self.named == endpoints {
+            return false;
         }
-        differs
+        self.named = endpoints.to_vec();
+        let is_in_use = self.version.is_none();
+        if is_in_use {
+            self.set(self.named.clone(), unit);
+        }
+        is_in_use
     }
 
     /// Replaces the hosts by those of the ensemble's configuration, unless this version or a later one is in use.
@@ -179,15 +180,18 @@ impl Hosts {
         is_newer
     }
 
-    /// Like [`set_named`](Self::set_named), with the hosts that SRV records give. They are tried in this order.
+    /// Like [`set_named`](Self::set_named), with the hosts that SRV records give, each once. They are tried in this
+    /// order, even if only the order has changed.
     pub(crate) fn set_looked_up(&mut self, endpoints: &[Endpoint]) -> bool {
         self.lookup_failure = None;
         let is_same = endpoints.len() == self.named.len() && endpoints.iter().all(|host| self.named.contains(host));
-        let differs = !is_same && self.set_named(endpoints, || 0.0);
-        if differs && self.version.is_none() {
-            self.order = (0..self.hosts.len()).collect();
+        let is_replaced = !is_same && self.set_named(endpoints, || 0.0);
+        if self.version.is_none() {
+            let place = |endpoint: &Endpoint| self.hosts.iter().position(|host| host.endpoint == *endpoint);
+            self.order = endpoints.iter().filter_map(place).collect();
+            self.next = 0;
         }
-        differs
+        is_replaced
     }
 
     /// Returns whether to look the SRV records up now: once in a pass, and at most once in a second.
@@ -275,11 +279,6 @@ impl Hosts {
         self.hosts.iter().find(|known| known.number == host).map_or("a former server", |host| &host.name)
     }
 
-    /// Returns whether the list in use has this host.
-    pub(crate) fn has(&self, host: usize) -> bool {
-        self.hosts.iter().any(|known| known.number == host)
-    }
-
     /// Returns all hosts, in the order in which they will be tried.
     pub(crate) fn all(&self) -> Vec<Turn> {
         let order = self.order.iter().cycle().skip(self.next).take(self.order.len());
@@ -296,10 +295,12 @@ impl Hosts {
         }
     }
 
-    /// Makes this host the next one to try.
-    pub(crate) fn prefer(&mut self, host: usize) {
+    /// Makes this host the next one to try. Returns whether the list in use has it.
+    pub(crate) fn prefer(&mut self, host: usize) -> bool {
         let is_it = |place: &usize| self.hosts.get(*place).is_some_and(|known| known.number == host);
-        self.next = self.order.iter().position(is_it).unwrap_or(self.next);
+        let place = self.order.iter().position(is_it);
+        self.next = place.unwrap_or(self.next);
+        place.is_some()
     }
 
     pub(crate) fn note_srvr(&mut self, host: usize, srvr: SrvrSupport) {

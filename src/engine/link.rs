@@ -256,6 +256,13 @@ impl<W> Link<W> {
         }
     }
 
+    /// Undoes one [`cork`](Self::cork), and leaves the requests that waited to the task: the connection may be lost.
+    pub(crate) fn uncork_later(&self) {
+        let mut sending = self.sending.lock();
+        sending.corks = sending.corks.saturating_sub(1);
+        self.task.wake();
+    }
+
     /// Writes as much as the socket takes, without waiting for it.
     fn write_by_caller(&self, sending: &mut Sending<W>) {
         let mut cx = Context::from_waker(Waker::noop());

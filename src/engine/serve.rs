@@ -11,7 +11,7 @@ use bytes::Bytes;
 use tokio::time::Sleep;
 
 use super::connect::cause;
-use super::departure::{Departure, HeldBack};
+use super::departure::{Departure, Leave};
 use super::error::Error;
 use super::frames::{Frame, Frames};
 use super::handshake::silent;
@@ -30,8 +30,8 @@ const LONGEST_IDLE: Duration = Duration::from_secs(10);
 /// Why a connection is no longer served.
 pub(crate) enum End {
     Lost(String),
-    /// This client leaves the server. Requests are held back until the value is dropped.
-    Left(HeldBack),
+    /// This client leaves the server.
+    Left(Leave),
     Session(SessionEnd),
 }
 
@@ -39,6 +39,16 @@ impl From<Malformed> for End {
     fn from(error: Malformed) -> Self {
         End::Lost(error.to_string())
     }
+}
+
+/// A connection that is no longer served.
+pub(crate) struct Served {
+    pub(crate) host: usize,
+    /// It has answered something.
+    pub(crate) is_usable: bool,
+    pub(crate) end: End,
+    /// May hold requests back, which must not be written any more.
+    pub(crate) departure: Option<Departure>,
 }
 
 pub(crate) struct Serving<'a> {
@@ -72,10 +82,10 @@ impl<'a> Serving<'a> {
         Serving { state, frames, host, is_usable, granted, idle, patience, latest_read, timer, departure }
     }
 
-    /// Serves the connection until it ends. Returns the host, whether it answered anything, and why it ended.
-    pub(crate) async fn run(mut self) -> (usize, bool, End) {
+    /// Serves the connection until it ends.
+    pub(crate) async fn run(mut self) -> Served {
         let end = std::future::poll_fn(|cx| self.poll(cx)).await;
-        (self.host, self.is_usable, end)
+        Served { host: self.host, is_usable: self.is_usable, end, departure: self.departure }
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<End> {
@@ -88,10 +98,12 @@ impl<'a> Serving<'a> {
         if let Poll::Ready(Err(error)) = self.state.shared.link.poll_flush(cx) {
             return Poll::Ready(self.failed(&error));
         }
-        if let Some(Poll::Ready(held_back)) = self.departure.as_mut().map(|departure| departure.poll(cx)) {
-            return Poll::Ready(End::Left(held_back));
+        if let Poll::Ready(end) = self.poll_timer(cx) {
+            return Poll::Ready(end);
         }
-        self.poll_timer(cx)
+        // Comes last: requests that were held back must not be written on a connection that is lost.
+        let Some(departure) = &mut self.departure else { return Poll::Pending };
+        departure.poll(cx).map(End::Left)
     }
 
     /// Reads until nothing more is available.

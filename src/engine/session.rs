@@ -10,7 +10,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::authentication::FirstToken;
 use super::configuration;
 use super::connect::in_turn;
-use super::departure::{Departure, HeldBack, Place};
+use super::departure::{Departure, Leave, Place};
 use super::environment::Environment;
 use super::error::Error;
 use super::failure::Failure;
@@ -19,7 +19,7 @@ use super::hosts::{SrvrSupport, Turn};
 use super::observer::{Loss, Observer, SessionEvent};
 use super::requests::Session;
 use super::restore::authenticate_and_restore;
-use super::serve::{End, Serving};
+use super::serve::{End, Served, Serving};
 use super::state::{SessionEnd, SessionState};
 use crate::util::clock::Instant;
 use crate::util::wait::forever;
@@ -48,8 +48,7 @@ pub(crate) struct Opened {
 struct Connected {
     handshake: Handshake,
     host: usize,
-    /// The number of the list that the host was taken from.
-    list: u64,
+    place: Place,
     /// The server has answered something after the connect request.
     is_usable: bool,
 }
@@ -97,11 +96,15 @@ impl Task {
         let end = loop {
             match self.establish().await {
                 Err(end) => break end,
-                Ok(connected) => match self.serve(connected).await {
-                    (_, _, End::Session(end)) => break end,
-                    (host, is_usable, End::Lost(cause)) => self.lost(host, is_usable, cause),
-                    (_, _, End::Left(held_back)) => self.leave(held_back),
-                },
+                Ok(connected) => {
+                    let Served { host, is_usable, end, departure } = self.serve(connected).await;
+                    match end {
+                        End::Session(end) => break end,
+                        End::Lost(cause) => self.lost(host, is_usable, cause),
+                        End::Left(leave) => self.leave(&leave),
+                    }
+                    drop(departure);
+                }
             }
         };
         self.finish(Some(end));
@@ -240,6 +243,7 @@ impl Task {
 
     async fn attempt(&mut self, turn: Turn, opening: bool) -> Result<Attempt, Failure> {
         let Turn { host, list, .. } = turn;
+        let endpoint = turn.endpoint.clone();
         let options = Arc::clone(&self.state.environment.options);
         // The time for one pass through all hosts. Until the session is open, the caller's timeout limits it as well;
         // later only the session timeout does.
@@ -306,7 +310,8 @@ impl Task {
             let environment = &self.state.environment;
             (environment.options.spawn)(Box::pin(environment.clone().learn_srvr(turn, limit)));
         }
-        Ok(Attempt::Connected(Connected { handshake, host, list, is_usable }))
+        let place = Place { endpoint, address: handshake.address, list };
+        Ok(Attempt::Connected(Connected { handshake, host, place, is_usable }))
     }
 
     /// Handles a server that opens another session instead of resuming this one, as ClickHouse Keeper does. Closes the
@@ -330,9 +335,9 @@ impl Task {
     }
 
     /// Serves the connection until it is lost or the session ends.
-    async fn serve(&mut self, connected: Connected) -> (usize, bool, End) {
-        let Connected { handshake, host, list, is_usable } = connected;
-        let Handshake { frames, write, latest_xid, latest_read, address, .. } = handshake;
+    async fn serve(&mut self, connected: Connected) -> Served {
+        let Connected { handshake, host, place, is_usable } = connected;
+        let Handshake { frames, write, latest_xid, latest_read, .. } = handshake;
         self.state.shared.link.up(write, latest_xid, self.state.shared.timeout());
         self.state.shared.remove_all_stale();
         tracing::debug!(
@@ -356,7 +361,7 @@ impl Task {
                 opened.send(Ok(Opened { session: Arc::new(session), events: events.boxed() })).ok();
             }
         }
-        let departure = self.departure(Place { host, address, list });
+        let departure = self.departure(place);
         Serving::new(&mut self.state, frames, latest_read, host, is_usable, departure).run().await
     }
 
@@ -402,15 +407,15 @@ impl Task {
     }
 
     /// Ends the connection to a server that the list no longer has.
-    fn leave(&mut self, held_back: HeldBack) {
+    fn leave(&mut self, Leave { from, to }: &Leave) {
         tracing::info!(
             event = "server_left",
             session = format_args!("{:#x}", self.state.identity.id),
+            host = %from,
+            to,
             "the list of servers no longer has the server of this session: moving to another one"
         );
         let loss = self.tear_down();
-        // The requests that were held back were never written.
-        drop(held_back);
         self.state.lost_at = None;
         if let Some(loss) = loss {
             self.events.send(SessionEvent::Disconnected(loss)).ok();

@@ -13,13 +13,19 @@ pub(crate) struct Record {
 }
 
 /// Returns the servers in the order in which to try them: by priority and, within one, at random by weight. `unit`
-/// draws random numbers from 0..1.
+/// draws random numbers from 0..1. A server that has several records comes once.
 pub(crate) fn in_order(records: Vec<Record>, unit: impl Fn() -> f64) -> Vec<Endpoint> {
     // The first to arrive of several that arrive at random, at these rates, is each with a probability of its share.
     let arrives = |record: &Record| -(1.0 - unit()).ln() / (f64::from(record.weight) + LEAST_WEIGHT);
     let mut keyed: Vec<_> = records.into_iter().map(|record| (record.priority, arrives(&record), record)).collect();
     keyed.sort_by(|a, b| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)));
-    keyed.into_iter().map(|(_, _, record)| record.endpoint).collect()
+    let mut order = Vec::with_capacity(keyed.len());
+    for (_, _, Record { endpoint, .. }) in keyed {
+        if !order.contains(&endpoint) {
+            order.push(endpoint);
+        }
+    }
+    order
 }
 
 /// Added to each weight: servers of weight 0 should have a very small chance beside others.

@@ -29,7 +29,7 @@ impl Moves {
 
     /// Replaces the list of a client or of all, in half of the calls. Returns what was done.
     pub(crate) fn act(&mut self, server: &TestingServer) -> Option<String> {
-        if self.random.bool() {
+        if self.lists.is_empty() || self.random.bool() {
             return None;
         }
         let kept = self.random.u8(1..1 << server.servers().min(7));

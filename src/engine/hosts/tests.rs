@@ -233,13 +233,28 @@ fn what_the_user_names_counts_while_no_configuration_does() {
     let named = |names: &[&str]| names.iter().map(|name| endpoint(name)).collect::<Vec<_>>();
     assert!(!hosts.set_named(&named(&["zk1", "zk2"]), || 0.999));
     assert!(hosts.set_named(&named(&["zk2", "zk3"]), || 0.999));
-    assert!(!hosts.has(1) && hosts.has(2) && hosts.has(3), "a host that remains keeps its number");
+    assert_eq!((hosts.name(1), hosts.name(2), hosts.name(3)), ("a former server", "zk2:2181", "zk3:2181"));
     assert!(hosts.replace(1, named(&["zk4"]), || 0.999));
     let list = *hosts.lists().borrow();
-    assert!(hosts.set_named(&named(&["zk5"]), || 0.999));
-    assert!(hosts.has(4) && hosts.len() == 1 && *hosts.lists().borrow() == list);
+    assert!(!hosts.set_named(&named(&["zk5"]), || 0.999), "it is not in use");
+    assert!(hosts.name(4) == "zk4:2181" && hosts.len() == 1 && *hosts.lists().borrow() == list);
     hosts.failed(4, "refused".to_owned(), Clock::Machine.now(), 0.0);
     assert_eq!(hosts.name(5), "zk5:2181", "it is tried while none of the configuration can be reached");
+}
+
+#[test]
+fn hosts_that_were_looked_up_are_tried_in_their_order() {
+    let mut hosts = Hosts::new([], || 0.5);
+    let now = Clock::Machine.now();
+    assert!(hosts.begin_lookup(now) && !hosts.begin_lookup(now));
+    let named = |names: &[&str]| names.iter().map(|name| endpoint(name)).collect::<Vec<_>>();
+    assert!(hosts.set_looked_up(&named(&["zk1", "zk2", "zk3"])));
+    assert_eq!(turns(&mut hosts, now, 2), [1, 2]);
+    assert!(!hosts.begin_lookup(now + SECOND), "the pass is not over");
+    hosts.cut(2, "reset".to_owned(), now, None);
+    assert!(hosts.begin_lookup(now + SECOND));
+    assert!(!hosts.set_looked_up(&named(&["zk3", "zk1", "zk2"])), "the same hosts");
+    assert_eq!(turns(&mut hosts, now + SECOND * 2, 3), [3, 1, 2]);
 }
 
 #[test]
@@ -247,7 +262,7 @@ fn a_host_that_is_preferred_is_the_next_one() {
     let mut hosts = hosts(3);
     let now = Clock::Machine.now();
     for (time, preferred) in (0..).zip([2, 3, 1]) {
-        hosts.prefer(preferred);
+        assert!(hosts.prefer(preferred));
         assert_eq!(hosts.all()[0].host, preferred);
         assert_eq!(turns(&mut hosts, now + SECOND * time, 1), [preferred]);
     }

@@ -72,10 +72,10 @@ async fn it_moves_to_one_that_serves_when_the_last_answer_has_arrived() {
 #[tokio::test(start_paused = true)]
 async fn it_stays_while_the_list_has_its_server() {
     let (list, mut stage, _opened, mut peer) = on_zk1().await;
-    for more in ["zk1,zk2", "zk3,zk1", "zk1"] {
+    for more in ["zk1,zk2", "zk3,zk1", "zk2,also-zk1", "zk1"] {
         list.send_replace(servers(more));
         settle().await;
-        sleep(Duration::from_secs(1)).await;
+        sleep(Duration::from_millis(700)).await;
         assert!(peer.is_quiet().await && stage.waiting_peer().is_none(), "{more}");
     }
 }
@@ -121,6 +121,111 @@ async fn an_answer_that_does_not_arrive_keeps_it_for_the_time_being() {
     answer_question(&mut stage, "Mode: follower").await;
     lost(&mut opened).await;
     resumed_on(&mut stage, &mut opened, 1).await;
+}
+
+/// With a server that answers too late each time, requests are held back ten times, and ever more rarely.
+#[tokio::test(start_paused = true)]
+async fn the_attempts_to_leave_end_if_the_answers_never_arrive_in_time() {
+    let (list, mut stage, opened, mut peer) = on_zk1().await;
+    list.send_replace(servers("zk2"));
+    let mut unanswered = std::collections::VecDeque::new();
+    let mut asked_at = Vec::new();
+    let mut _latest = delete(&opened.session, "/a");
+    let begun = Instant::now();
+    while begun.elapsed() < Duration::from_secs(3_600) {
+        tokio::select! {
+            asked = peer.asked() => unanswered.push_back((Instant::now(), asked)),
+            () = sleep(T / 5) => {}
+        }
+        // Each answer takes between T/5 and 2T/5, and the next request follows at once.
+        while unanswered.front().is_some_and(|(at, _)| at.elapsed() >= T / 5) {
+            let (_, asked) = unanswered.pop_front().expect("the front");
+            peer.confirm(&asked, 7).await;
+            _latest = delete(&opened.session, "/a");
+        }
+        while let Some(mut asker) = stage.waiting_peer() {
+            let mut word = [0; 4];
+            asker.stream.read_exact(&mut word).await.expect("a word");
+            asker.stream.write_all(b"Mode: follower").await.expect("the client reads");
+            asked_at.push(begun.elapsed());
+        }
+    }
+    assert_eq!(asked_at.len(), 10, "{asked_at:?}");
+    assert!(asked_at[9] - asked_at[8] > Duration::from_secs(100), "{asked_at:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_that_is_lost_while_it_leaves_leaves_no_request_in_doubt() {
+    let (list, mut stage, mut opened, mut peer) = on_zk1().await;
+    let sent = delete(&opened.session, "/a");
+    peer.expect(OpCode::Delete).await;
+    list.send_replace(servers("zk2"));
+    answer_question(&mut stage, "Mode: follower").await;
+    settle().await;
+    let held_back = delete(&opened.session, "/b");
+    drop(peer);
+    lost(&mut opened).await;
+    assert_eq!(soon(sent).await, Err(Error::ConnectionLoss));
+    assert_eq!(soon(held_back).await, Err(Error::NotConnected), "it was never sent");
+    let mut peer = resumed_on(&mut stage, &mut opened, 1).await;
+    let deleted = delete(&opened.session, "/b");
+    let asked = peer.expect(OpCode::Delete).await;
+    peer.confirm(&asked, 8).await;
+    soon(deleted).await.expect("nothing is held back any more");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_comes_back_into_the_list_is_not_left() {
+    let (list, mut stage, _opened, mut peer) = on_zk1().await;
+    for hosts in ["zk2", "zk1"] {
+        list.send_replace(servers(hosts));
+        settle().await;
+    }
+    sleep(Duration::from_secs(2)).await;
+    assert!(peer.is_quiet().await && stage.waiting_peer().is_none());
+}
+
+/// There are attempts even if the list changes more often than they are made.
+#[tokio::test(start_paused = true)]
+async fn a_list_that_changes_all_the_time_does_not_keep_it() {
+    let (list, mut stage, mut opened, _peer) = on_zk1().await;
+    let changing = async {
+        for more in ["zk2", "zk2,zk3"].into_iter().cycle() {
+            list.send_replace(servers(more));
+            sleep(Duration::from_millis(100)).await;
+        }
+    };
+    tokio::select! {
+        () = changing => unreachable!("it never ends"),
+        _ = answer_question(&mut stage, "Mode: leader") => {}
+    }
+    lost(&mut opened).await;
+}
+
+/// It may be behind a proxy that passes no four-letter words.
+#[tokio::test(start_paused = true)]
+async fn a_server_that_never_says_whether_it_serves_need_only_accept_in_the_end() {
+    let (list, mut stage, mut opened, mut peer) = on_zk1().await;
+    list.send_replace(servers("zk2"));
+    let mut questions = 0;
+    let lost = async { lost(&mut opened).await };
+    let serve = async {
+        loop {
+            tokio::select! {
+                ping = peer.frame() => match ping {
+                    Some(_) => peer.reply(crate::protocol::xid::PING, 1, ErrorCode::Ok, &()).await,
+                    None => futures::future::pending().await,
+                },
+                // Closes the connection without an answer.
+                _ = stage.peer() => questions += 1,
+            }
+        }
+    };
+    tokio::select! {
+        _ = soon(lost) => {}
+        () = serve => {}
+    }
+    assert_eq!(questions, 3, "and then a connection without a question");
 }
 
 #[tokio::test(start_paused = true)]

@@ -165,7 +165,7 @@ async fn each_answer_of_the_server_is_a_step_before_the_first_request() {
     let (opened, _peer) = soon(async { tokio::join!(opening, script) }).await;
     assert_eq!(opened.expect("a session").session.id(), ID);
     assert_eq!(*mechanism.tokens.lock(), [Some(b"proof".to_vec()), Some(b"layers".to_vec()), None]);
-    assert_eq!(*mechanism.servers.lock(), [SaslServer::new("zk1", None)]);
+    assert_eq!(*mechanism.servers.lock(), [SaslServer::new("zk1", Some(([10, 0, 0, 0], 2181).into()))]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,6 +1,7 @@
 //! A server that a test plays step by step.
 
 use std::io;
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -50,7 +51,7 @@ struct Net {
     /// How many bytes fit in each direction before a writer waits.
     room: usize,
     attempts: Mutex<Vec<(Duration, usize)>>,
-    records: Mutex<Result<Vec<srv::Record>, &'static str>>,
+    records: Mutex<Option<Result<Vec<srv::Record>, &'static str>>>,
     lookups: AtomicUsize,
     /// What the client reads when a connection ends: the end of the stream, or this error.
     end: Arc<Mutex<Option<io::ErrorKind>>>,
@@ -75,17 +76,30 @@ impl Connector for Net {
                 self.accepted.send((host, far)).ok();
                 let (read, write) = tokio::io::split(near);
                 let read = Incoming { stream: read, end: Arc::clone(&self.end) };
-                futures::future::ready(Ok(Stream { read: Box::new(read), write: Box::new(write), address: None }))
-                    .boxed()
+                let stream = Stream { read: Box::new(read), write: Box::new(write), address: Some(address_of(host)) };
+                futures::future::ready(Ok(stream)).boxed()
             }
         }
     }
 
+    /// `also-zk1` is another name of `zk1`.
+    fn is_at(&self, endpoint: Endpoint, address: SocketAddr) -> BoxFuture<'static, bool> {
+        let number = endpoint.host.trim_start_matches("also-").strip_prefix("zk").and_then(|it| it.parse().ok());
+        let number: usize = number.expect("a host of the stage");
+        futures::future::ready(address_of(number - 1) == address).boxed()
+    }
+
     fn lookup_srv(&self, _name: String) -> BoxFuture<'static, io::Result<Vec<srv::Record>>> {
         self.lookups.fetch_add(1, Ordering::Relaxed);
-        let records = self.records.lock().clone();
-        futures::future::ready(records.map_err(io::Error::other)).boxed()
+        match self.records.lock().clone() {
+            Some(records) => futures::future::ready(records.map_err(io::Error::other)).boxed(),
+            None => futures::future::pending().boxed(),
+        }
     }
+}
+
+fn address_of(host: usize) -> SocketAddr {
+    SocketAddr::from(([10, 0, 0, host as u8], 2181))
 }
 
 /// The half of a connection that the client reads.
@@ -128,7 +142,7 @@ impl Stage {
             way: Mutex::new(Way::Accept),
             room,
             attempts: Mutex::default(),
-            records: Mutex::new(Ok(Vec::new())),
+            records: Mutex::default(),
             lookups: AtomicUsize::new(0),
             end: Arc::default(),
             accepted: sender,
@@ -158,9 +172,9 @@ impl Stage {
         *self.net.end.lock() = end;
     }
 
-    /// Sets what a lookup of SRV records gives.
+    /// Sets what a lookup of SRV records gives. Until then there is no answer.
     pub(super) fn set_records(&self, records: Result<Vec<srv::Record>, &'static str>) {
-        *self.net.records.lock() = records;
+        *self.net.records.lock() = Some(records);
     }
 
     pub(super) fn lookups(&self) -> usize {

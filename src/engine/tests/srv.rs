@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use super::script::{Stage, T, lost, next_event, soon};
+use super::script::{Stage, T, delete, lost, next_event, soon};
 use crate::engine::SessionEvent;
 use crate::engine::connect_string::{ConnectString, Endpoint};
 use crate::engine::srv::Record;
+use crate::protocol::OpCode;
 
 fn record(host: &str, priority: u16) -> Record {
     Record { endpoint: Endpoint::new(host, "2181").expect("a name"), priority, weight: 0 }
@@ -32,6 +33,39 @@ async fn the_records_are_looked_up_at_the_start_and_in_each_pass() {
     assert_eq!(next_event(&mut opened).await, Some(SessionEvent::Connected));
     tokio::time::sleep(T / 4).await;
     assert_eq!(stage.lookups(), 2, "nothing is looked up while it is connected");
+}
+
+/// RFC 2782: the lowest number that can be reached.
+#[tokio::test(start_paused = true)]
+async fn after_a_lost_connection_the_lower_priority_comes_first_again() {
+    let mut stage = stage();
+    stage.set_records(Ok(vec![record("zk2", 20), record("zk1", 10)]));
+    let (mut opened, mut peer) = stage.open().await;
+    for _ in 0..3 {
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        drop(peer);
+        lost(&mut opened).await;
+        peer = stage.resume().await;
+        assert_eq!(peer.host, 0);
+        assert_eq!(next_event(&mut opened).await, Some(SessionEvent::Connected));
+        let deleted = delete(&opened.session, "/a");
+        let asked = peer.expect(OpCode::Delete).await;
+        peer.confirm(&asked, 7).await;
+        soon(deleted).await.expect("it serves");
+    }
+    stage.set_records(Ok(vec![record("zk2", 10), record("zk1", 20)]));
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    drop(peer);
+    lost(&mut opened).await;
+    assert_eq!(stage.resume().await.host, 1, "the priorities have changed");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_name_server_that_does_not_answer_is_the_cause_before_the_caller_gives_up() {
+    let stage = stage();
+    let _opening = tokio::spawn(stage.opening());
+    tokio::time::sleep(T - Duration::from_millis(1)).await;
+    assert_eq!(stage.ensemble.causes(), "SRV records of _zookeeper._tcp.example: no answer within 5s");
 }
 
 #[tokio::test(start_paused = true)]
