@@ -100,6 +100,16 @@ ensure_curator() {
         libcurator-discovery-java default-jdk-headless
 }
 
+# What builds gssapi: the headers of Kerberos, and the parser of bindgen.
+ensure_kerberos() {
+    command -v pkg-config >/dev/null && pkg-config --exists mit-krb5-gssapi &&
+        compgen -G '/usr/lib/llvm-*/lib/libclang[-.][0-9s]*' >/dev/null && return
+    may_install "a header of Kerberos, libclang or pkg-config (Debian's libkrb5-dev, libclang-dev and pkg-config)"
+    step "installing what builds gssapi"
+    apt-get update -qq
+    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends libkrb5-dev libclang-dev pkg-config
+}
+
 # What must hold of the source.
 CHECKS=(source layers lengths words guide)
 
@@ -174,6 +184,24 @@ test_all() {
     # What is played, and from which seed, is printed in any case.
     CARGO_PROFILE_TEST_OPT_LEVEL=2 cargo test "${everything[@]}" --test simulation -- --nocapture
 }
+
+# The package for Kerberos is a workspace of its own, so that the others build without its headers. Its tests need a server
+# whose Java knows Kerberos, as the official image's does; an image that was built without is built again.
+test_gssapi() (
+    target=$(realpath -m "$target")
+    export CARGO_TARGET_DIR=$target CARGO_PROFILE_TEST_OPT_LEVEL=$1
+    image=zookeeper:3.9
+    if [ "${ZOOKEEPER_IMAGE:-$image}" = "$image" ] && docker image inspect "$image" >/dev/null 2>&1; then
+        modules=$(docker run --rm --"$own" "$image" java --list-modules)
+        [[ $modules == *jdk.security.jgss* ]] || tests/image/build.sh "$image"
+    fi
+    cd gssapi
+    cargo fmt --check
+    cargo clippy --all-targets -- -D warnings
+    RUSTDOCFLAGS="-D warnings" cargo doc --no-deps
+    if command -v cargo-deny >/dev/null; then cargo deny --all-features check --config ../deny.toml; fi
+    cargo test
+)
 
 # Each example, and what it says at its end, in memory and on a server.
 examples() {

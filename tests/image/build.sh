@@ -94,7 +94,7 @@ find "$jdk" -type l -lname "/etc/*" | while read -r link; do
     rm "$link"
     if [ -e "$target" ]; then cp "$target" "$link"; fi
 done
-modules=java.base,java.logging,java.management,java.naming,java.security.jgss,java.security.sasl,java.xml
+modules=java.base,java.logging,java.management,java.naming,java.security.jgss,java.security.sasl,java.xml,jdk.security.jgss
 modules+=,jdk.management,jdk.security.auth,jdk.unsupported,jdk.crypto.ec
 "$jdk/bin/jlink" --add-modules "$modules" --strip-java-debug-attributes --no-header-files --no-man-pages \
     --generate-cds-archive --output "$root/opt/java" > "$work/jlink.log" 2>&1 ||

@@ -9,8 +9,8 @@ use crate::client::error::{Error, ErrorKind};
 use crate::engine::digest_md5::Credentials;
 use crate::engine::sasl::SaslMechanism;
 
-/// Configures how the client authenticates by SASL: by a user and a password (feature `sasl-digest-md5`), or by a
-/// [mechanism](SaslMechanism) of your own.
+/// Configures how the client authenticates by SASL: by a user and a password (feature `sasl-digest-md5`), by Kerberos
+/// (the package `zookeeper-recipes-gssapi`), or by a [mechanism](SaslMechanism) of your own.
 ///
 /// The client authenticates on each connection, before its first request. With DIGEST-MD5 the client and each server
 /// prove to each other that they know the password. A server that does not offer SASL causes
