@@ -200,7 +200,8 @@ test_gssapi() (
     cargo clippy --all-targets -- -D warnings
     RUSTDOCFLAGS="-D warnings" cargo doc --no-deps
     if command -v cargo-deny >/dev/null; then cargo deny --all-features check --config ../deny.toml; fi
-    cargo test
+    # They mostly wait: for servers that start, and for tickets that expire.
+    RUST_TEST_THREADS=6 cargo test
 )
 
 # Each example, and what it says at its end, in memory and on a server.
