@@ -21,6 +21,8 @@
 //! # }
 //! ```
 //!
+//! What was before, and how it ended, is told by [`postmortem`], from the servers' own files.
+//!
 //! The results are plain values. They are not a snapshot: each node is read by a separate request. With the feature
 //! `serde` they can be serialized.
 //!
@@ -95,6 +97,7 @@
 
 mod deadlock;
 mod line;
+pub mod postmortem;
 mod read;
 mod role;
 #[cfg(feature = "serde")]

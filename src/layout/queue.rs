@@ -162,8 +162,13 @@ pub(crate) fn age_of(name: &str) -> (Option<i64>, Option<u64>) {
 
 /// Returns whether this is the name of a dead letter.
 pub(crate) fn is_letter(name: &str) -> bool {
-    let letter = name.strip_prefix(LETTER).and_then(before_number);
-    letter.and_then(|item| item.strip_suffix('-')).is_some_and(is_item_of_any_kind)
+    item_of_letter(name).is_some()
+}
+
+/// Returns the name of the item whose dead letter has this name.
+pub(crate) fn item_of_letter(name: &str) -> Option<&str> {
+    let item = before_number(name.strip_prefix(LETTER)?)?.strip_suffix('-')?;
+    is_item_of_any_kind(item).then_some(item)
 }
 
 /// Returns the path of the queue whose claims, producers or dead letters may be in this directory.

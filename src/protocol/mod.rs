@@ -15,6 +15,7 @@
 //! | `watch` | events, and the requests that arm and remove watches |
 //! | `auth` | credentials and SASL tokens |
 //! | `stat`, `acl` | [`Stat`](crate::Stat), [`Acl`](crate::Acl) and [`CreateMode`](crate::CreateMode) |
+//! | `txn`, `snapshot` | transaction logs and snapshots, as the servers keep them on disk |
 //! | `any` | whole frames of any operation: [`decode_server_frame`], [`decode_client_frame`] |
 //!
 //! Memory: what is reserved before elements are read is never more than the bytes left in the frame. A vector then
@@ -34,7 +35,11 @@ mod multi;
 mod op;
 mod request;
 mod response;
+#[cfg(feature = "inspect")]
+mod snapshot;
 mod stat;
+#[cfg(feature = "inspect")]
+mod txn;
 mod watch;
 
 pub(crate) use any::{AnyRequest, AnyResponse, ClientFrame, ServerFrame, decode_client_frame, decode_server_frame};
@@ -56,6 +61,12 @@ pub(crate) use request::{
 pub(crate) use response::{
     Create2Response, CreateResponse, ErrorResponse, GetAclResponse, GetChildren2Response, GetChildrenResponse,
     GetDataResponse, SyncResponse,
+};
+#[cfg(feature = "inspect")]
+pub(crate) use snapshot::{END_OF_NODES, SnapshotAcl, SnapshotNode, SnapshotSession};
+#[cfg(feature = "inspect")]
+pub(crate) use txn::{
+    Change, END_OF_TXN, FILE_HEADER_BYTES, FORMAT, FileHeader, LOG_MAGIC, SNAPSHOT_MAGIC, Txn, TxnHeader,
 };
 pub(crate) use watch::{
     AddWatchMode, AddWatchRequest, CheckWatchesRequest, EventType, KeeperState, RemoveWatchesRequest,

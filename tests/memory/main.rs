@@ -113,6 +113,8 @@ mod mutex;
 mod partition_assigner;
 #[cfg(feature = "persistent-node")]
 mod persistent_node;
+#[cfg(all(feature = "inspect", feature = "json"))]
+mod postmortem_recorded;
 #[cfg(feature = "queue")]
 mod queue;
 #[cfg(feature = "read-write-lock")]
