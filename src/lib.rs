@@ -318,6 +318,7 @@ mod guide {
         alerts: "alerts.md",
         logs: "logs.md",
         operate: "operate.md",
+        postmortem: "postmortem.md",
         leader_latch: "recipes/leader-latch.md",
         leader_selector: "recipes/leader-selector.md",
         mutex: "recipes/mutex.md",

@@ -6,8 +6,9 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use futures::TryStreamExt;
 use testcontainers::bollard::models::{EndpointSettings, NetworkConnectRequest, NetworkDisconnectRequest};
-use testcontainers::bollard::query_parameters::KillContainerOptionsBuilder;
+use testcontainers::bollard::query_parameters::{DownloadFromContainerOptionsBuilder, KillContainerOptionsBuilder};
 use testcontainers::core::IntoContainerPort;
 use testcontainers::runners::AsyncRunner;
 use testcontainers::{ContainerAsync, GenericImage, ImageExt};
@@ -110,6 +111,25 @@ impl Container {
         }
     }
 
+    /// The names and contents of the server's transaction logs and snapshots.
+    pub async fn logs(&self) -> Vec<(String, Vec<u8>)> {
+        let mut files = self.files("/datalog/version-2").await;
+        files.extend(self.files("/data/version-2").await);
+        files
+    }
+
+    /// The names and contents of the files in a directory of the container, also of one that is stopped.
+    async fn files(&self, directory: &str) -> Vec<(String, Vec<u8>)> {
+        let container = self.container.clone().expect("the container is there until drop");
+        let options = DownloadFromContainerOptionsBuilder::new().path(directory).build();
+        let archive = on_rig(async move {
+            let archive = docker::engine().await.download_from_container(container.id(), Some(options));
+            archive.map_ok(|chunk| chunk.to_vec()).try_concat().await
+        });
+        let archive = archive.await.unwrap_or_else(|error| panic!("{directory} is not read: {error}"));
+        files_of(&archive)
+    }
+
     /// Ends the server in good order; its data stays.
     pub async fn stop(&self) {
         self.with("stop", |it| async move { it.stop_with_timeout(Some(10)).await }).await;
@@ -190,6 +210,23 @@ impl Drop for Container {
             REMOVAL,
         );
     }
+}
+
+/// The files in an archive of tar. Each has a header of 512 bytes, with its name, and its length in octal digits; its
+/// contents are filled up to a multiple of that.
+fn files_of(archive: &[u8]) -> Vec<(String, Vec<u8>)> {
+    const BLOCK: usize = 512;
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim_matches([' ', '\0']).to_owned();
+    let (mut files, mut rest) = (Vec::new(), archive);
+    while let Some((header, contents)) = rest.split_at_checked(BLOCK) {
+        let length = usize::from_str_radix(&text(&header[124..136]), 8).unwrap_or_default();
+        let name = text(&header[..100]);
+        if let Some((_, name)) = name.rsplit_once('/').filter(|(_, name)| !name.is_empty()) {
+            files.push((name.to_owned(), contents.get(..length).expect("all of the file").to_vec()));
+        }
+        rest = contents.get(length.next_multiple_of(BLOCK)..).unwrap_or_default();
+    }
+    files
 }
 
 async fn host_of(container: &ContainerAsync<GenericImage>) -> IpAddr {

@@ -245,6 +245,11 @@ impl Member {
         self.addr().to_string()
     }
 
+    /// The names and contents of its transaction logs and snapshots, also after its end.
+    pub async fn logs(&self) -> Vec<(String, Vec<u8>)> {
+        self.container.logs().await
+    }
+
     /// `leader` or `follower`; nothing while the member does not serve.
     pub async fn mode(&self) -> Option<String> {
         four_letter::mode(self.addr()).await

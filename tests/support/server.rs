@@ -154,6 +154,11 @@ impl ZooKeeper {
         self.addr().to_string()
     }
 
+    /// The names and contents of its transaction logs and snapshots.
+    pub async fn logs(&self) -> Vec<(String, Vec<u8>)> {
+        self.container.logs().await
+    }
+
     /// Ends the server in good order; data and port stay.
     pub async fn stop(&self) {
         self.container.stop().await;

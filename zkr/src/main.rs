@@ -56,6 +56,7 @@ fn asked() -> Ending {
         What::Service(Service::Register(options)) => run::register(&connection, &options),
         What::Service(Service::Switch(switch)) => commands::play(connection, output, commands::Command::Switch(switch)),
         What::Ask(command) => commands::play(connection, output, command),
+        What::Postmortem(options) => commands::postmortem::tell(output, &options),
         What::Serve(options) => serve::serve(output, &options),
         What::Completions { shell } => output::completions(shell),
         What::Man { directory } => output::man(&directory),

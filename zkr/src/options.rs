@@ -7,6 +7,7 @@ use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use clap_complete::Shell;
 
 use crate::commands::Command;
+use crate::commands::postmortem;
 use crate::commands::services::Switch;
 use crate::connection::Connection;
 use crate::run;
@@ -28,12 +29,14 @@ pub struct Options {
 }
 
 impl Options {
-    /// Returns the commands with their options. `serve` has the client options hidden, only to refuse them.
+    /// Returns the commands with their options. Those that are no clients have the client options hidden, only to
+    /// refuse them.
     pub fn all_commands() -> clap::Command {
         let client = Connection::augment_args(clap::Command::new("zkr"));
         // clap does not pass a global option on to a command that has one of the same name.
-        let hidden = client.get_arguments().cloned().map(|option| option.hide(true));
-        Options::command().mut_subcommand("serve", |serve| serve.args(hidden))
+        let hidden: Vec<_> = client.get_arguments().cloned().map(|option| option.hide(true)).collect();
+        let hide = |command: clap::Command| command.args(hidden.clone());
+        Options::command().mut_subcommand("serve", hide).mut_subcommand("postmortem", hide)
     }
 
     /// Reads the arguments of this process.
@@ -41,13 +44,16 @@ impl Options {
         let mut command = Options::all_commands();
         let matches = command.try_get_matches_from_mut(std::env::args_os())?;
         let options = Options::from_arg_matches(&matches)?;
-        match (&options.what, Connection::first_given(&matches)) {
+        let why = match (&options.what, Connection::first_given(&matches)) {
             (What::Serve(_), Some(option)) => {
-                let why = format!("--{option} is for clients, and serve is a server; see zkr serve --help");
-                Err(command.error(ErrorKind::ArgumentConflict, why))
+                format!("--{option} is for clients, and serve is a server; see zkr serve --help")
             }
-            _ => Ok(options),
-        }
+            (What::Postmortem(_), Some(option)) => {
+                format!("--{option} is for clients, and postmortem reads files; see zkr postmortem --help")
+            }
+            _ => return Ok(options),
+        };
+        Err(command.error(ErrorKind::ArgumentConflict, why))
     }
 }
 
@@ -68,6 +74,12 @@ pub enum What {
     Service(Service),
     #[command(flatten)]
     Ask(Command),
+    /// Tell from the servers' transaction logs who held what, when, and how it ended; it needs no server
+    ///
+    /// For locks, elections, semaphores and queues, and any other ephemeral node, such as the controller of Kafka. The
+    /// logs have sessions, and the data of nodes, but no addresses of clients: see --server-log.
+    #[command(after_help = postmortem::HELP)]
+    Postmortem(postmortem::Options),
     /// Serve an ensemble in memory, for development and tests: nothing is kept on disk
     ///
     /// Any ZooKeeper client can use it, in any language. Ctrl-C ends it, and then all its data is lost. It supports the

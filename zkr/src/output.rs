@@ -147,7 +147,8 @@ pub fn man(directory: &Path) -> Ending {
     }
 }
 
-fn of_output(error: io::Error) -> Ending {
+/// Returns the ending after the output could not be written.
+pub fn of_output(error: io::Error) -> Ending {
     // The reader has closed the output, as `head` does.
     if error.kind() == io::ErrorKind::BrokenPipe { Ending::OutputClosed } else { Ending::failed(error) }
 }

@@ -8,6 +8,7 @@ mod inspect;
 mod node;
 mod owners;
 mod partitions;
+pub mod postmortem;
 mod queue;
 pub mod servers;
 pub mod services;

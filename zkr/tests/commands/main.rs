@@ -3,6 +3,7 @@
 mod faults;
 mod nodes;
 mod partitions;
+mod postmortem;
 mod queue;
 mod serve;
 mod services;
