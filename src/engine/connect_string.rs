@@ -184,6 +184,9 @@ fn after_prefix(entry: &str) -> &str {
 /// Checks the name after `srv://`.
 fn srv_name(name: &str) -> Result<String, Fault<'_>> {
     let trimmed = name.trim();
+    if trimmed.is_empty() {
+        return Err((name, "a name must follow srv://"));
+    }
     if trimmed.contains([',', ':']) {
         return Err((trimmed, "one name without a port must follow srv://, whose SRV records name servers and ports"));
     }
@@ -360,8 +363,8 @@ mod tests {
             ("http://zk1:2181", "must be tcp://"),
             ("zk1,TCP://zk2", "must be tcp://"),
             ("zk1,srv://zk", "srv:// must stand alone"),
-            ("srv://", "must not be empty"),
-            ("srv:///apps", "must not be empty"),
+            ("srv://", "must follow srv://"),
+            ("srv:///apps", "must follow srv://"),
             ("srv://zk.example:2181", "without a port"),
             ("srv://zk.example,zk2", "one name"),
             ("srv://z k", "only letters"),

@@ -157,7 +157,7 @@ impl Task {
             let turn = self.turn().await;
             let host = turn.host;
             let cause = match self.attempt(turn, opening).await {
-                Ok(Attempt::Connected(connected)) => return Ok(connected),
+                Ok(Attempt::Connected(connected)) => return Ok(*connected),
                 Ok(Attempt::Expired) if self.state.identity.id == 0 => "the server opened no session".to_owned(),
                 Ok(Attempt::Expired) if opening => {
                     // No caller has this session yet, so a new one is as good.
@@ -311,7 +311,7 @@ impl Task {
             (environment.options.spawn)(Box::pin(environment.clone().learn_srvr(turn, limit)));
         }
         let place = Place { endpoint, address: handshake.address, list };
-        Ok(Attempt::Connected(Connected { handshake, host, place, is_usable }))
+        Ok(Attempt::Connected(Box::new(Connected { handshake, host, place, is_usable })))
     }
 
     /// Handles a server that opens another session instead of resuming this one, as ClickHouse Keeper does. Closes the
@@ -472,7 +472,7 @@ impl Drop for Task {
 }
 
 enum Attempt {
-    Connected(Connected),
+    Connected(Box<Connected>),
     Expired,
     /// The server opened another session.
     Replaced,

@@ -20,7 +20,7 @@ pub const LOOK: Duration = Duration::from_secs(5);
 #[derive(Args, Debug, Clone, Serialize, Deserialize)]
 #[command(next_help_heading = "Connection")]
 pub struct Connection {
-    /// The servers, and optionally a path to use as the root: host:2181,host:2181/root
+    /// The servers, and optionally a path to use as the root: host:2181,host:2181/root, or srv://name/root
     #[arg(long, env = "ZKR_CONNECT", value_name = "HOSTS", default_value = "localhost:2181", global = true)]
     connect: String,
     /// A path to prepend to all paths

@@ -5,6 +5,9 @@ use std::path::{Path, PathBuf};
 
 use crate::util::path::InvalidPath;
 
+/// How many files an error names.
+const SHOWN_FILES: usize = 3;
+
 /// Why the files cannot be read at all. What is wrong with a part of them is a [`Damage`](super::Damage).
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -55,6 +58,27 @@ pub enum Error {
         /// Its version.
         version: i32,
     },
+    /// A log is compressed.
+    #[error("{}: it is compressed; unpack it first (only snapshots are read as gzip has compressed them)", file.display())]
+    Compressed {
+        /// The file.
+        file: PathBuf,
+    },
+    /// Two files have different transactions of one number.
+    #[error(
+        "{} and {} have different transactions {zxid:#x}: they are not of one ensemble, or one began anew; give the \
+        files of one",
+        file.display(),
+        other.display()
+    )]
+    Mixed {
+        /// The one.
+        file: PathBuf,
+        /// The other.
+        other: PathBuf,
+        /// The number of the transactions.
+        zxid: i64,
+    },
     /// There is not a single transaction.
     #[error(
         "no transaction in {}; a server writes its log to dataLogDir, if its configuration has one",
@@ -62,7 +86,7 @@ pub enum Error {
     )]
     Empty {
         /// The logs that were found.
-        files: usize,
+        files: Vec<PathBuf>,
     },
     /// The path of the nodes breaks a rule for paths.
     #[error("{0}")]
@@ -81,6 +105,10 @@ impl From<InvalidPath> for Error {
     }
 }
 
-fn in_files(files: &usize) -> String {
-    if *files == 1 { "1 log".to_owned() } else { format!("{files} logs") }
+fn in_files(files: &[PathBuf]) -> String {
+    let mut names: Vec<_> = files.iter().take(SHOWN_FILES).map(|file| file.display().to_string()).collect();
+    if let Some(more) = files.len().checked_sub(SHOWN_FILES).filter(|more| *more > 0) {
+        names.push(format!("{more} more"));
+    }
+    if names.is_empty() { "snapshots alone".to_owned() } else { names.join(", ") }
 }

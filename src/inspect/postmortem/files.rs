@@ -1,6 +1,5 @@
 //! Finds the logs and snapshots that were named, or are in directories that were.
 
-use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -45,16 +44,9 @@ impl Files {
         Ok(files)
     }
 
-    /// Returns the last log of each directory.
-    pub(super) fn last_logs(&self) -> Vec<Named> {
-        let mut last: HashMap<Option<&Path>, &Named> = HashMap::new();
-        for log in &self.logs {
-            let best = last.entry(log.path.parent()).or_insert(log);
-            if log.zxid > best.zxid {
-                *best = log;
-            }
-        }
-        last.into_values().cloned().collect()
+    /// Returns the paths of the logs.
+    pub(super) fn log_paths(&self) -> Vec<PathBuf> {
+        self.logs.iter().map(|log| log.path.clone()).collect()
     }
 
     fn add_directory(&mut self, path: &Path) -> Result<(), Error> {
@@ -74,7 +66,9 @@ impl Files {
         let failed = |error| Error::io(directory, error);
         for entry in fs::read_dir(directory).map_err(failed)? {
             let path = entry.map_err(failed)?.path();
-            let Some(name) = path.file_name().and_then(|name| name.to_str()) else { continue };
+            let name = path.file_name().and_then(|name| name.to_str());
+            // There may be a directory of that name, with files that somebody has kept.
+            let Some(name) = name.filter(|_| path.is_file()) else { continue };
             if let Some(zxid) = zxid_of(name, LOG) {
                 self.logs.push(Named { path, zxid, is_explicit: false });
             } else if let Some(zxid) = zxid_of(name, SNAPSHOT) {
@@ -90,6 +84,9 @@ impl Files {
         let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         let zxid = zxid_of(&name, SNAPSHOT).or_else(|| zxid_of(&name, LOG)).unwrap_or_default();
         let named = Named { path: path.to_owned(), zxid, is_explicit: true };
+        if first.starts_with(&GZIP) && zxid_of(&name, SNAPSHOT).is_none() {
+            return Err(Error::Compressed { file: path.to_owned() });
+        }
         let is_snapshot = first.starts_with(&SNAPSHOT_MAGIC) || first.starts_with(&GZIP);
         if is_snapshot && zxid_of(&name, SNAPSHOT).is_none() {
             return Err(Error::Unnamed { file: path.to_owned() });

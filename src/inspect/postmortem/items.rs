@@ -53,6 +53,15 @@ impl Items {
         self.letters.push((item, letter.to_owned()));
     }
 
+    /// Returns when an item was put, or an item was claimed with this claim.
+    pub(super) fn since(&self, path: &str) -> Option<Moment> {
+        let claimed = || {
+            let (item, _) = self.claims.get(path)?;
+            self.items.get(item)?.deliveries.last().map(|delivery| delivery.claimed)
+        };
+        self.items.get(path).map(|item| item.put).or_else(claimed)
+    }
+
     /// Returns the owner of a claim, if it has one; `None` if the path is not that of a claim.
     pub(super) fn owner_of_claim(&self, path: &str) -> Option<Option<i64>> {
         self.claims.get(path).map(|(_, owner)| *owner)

@@ -11,7 +11,7 @@ use super::error::Error;
 use super::files::Named;
 use super::log_file::{Entry, LogReader, Opened};
 use super::value::{Damage, Gap, Moment, Progress};
-use crate::protocol::Txn;
+use crate::protocol::{Txn, TxnHeader};
 
 /// The part of a transaction's id that counts within an epoch, that is, under one leader.
 const COUNTER: i64 = 0xffff_ffff;
@@ -24,8 +24,10 @@ const BUFFER_BYTES: usize = 1 << 16;
 #[derive(Debug)]
 pub(super) enum Step {
     Txn(Txn),
-    /// A transaction that one server has logged, and that was never committed.
-    Uncommitted,
+    /// The transaction before this is of a kind or form that is not known, in all logs that have it.
+    Unread,
+    /// A transaction that one server has logged, and that was never committed, as far as the other files tell.
+    Uncommitted(Moment),
     Gap(Gap),
     Damage(Damage),
     Progress(Progress),
@@ -39,10 +41,14 @@ struct Log {
     directory: usize,
     /// The first transaction, to open the file only when it is needed.
     first: i64,
+    /// That transaction, if the file has one.
+    begins: Option<Moment>,
     reader: Option<LogReader<BufReader<File>>>,
     is_over: bool,
     /// The next transaction, once the file is open.
     next: Option<Txn>,
+    /// Whether only its header was understood.
+    is_unread: bool,
     /// The last transaction that was read from this file.
     last: Option<i64>,
 }
@@ -65,9 +71,13 @@ pub(super) struct Merge {
     directories: Vec<Directory>,
     /// The transactions of the snapshots.
     snapshots: Vec<i64>,
+    /// The first transaction of each part of a log that cannot be read.
+    damaged: Vec<i64>,
     /// What comes before the next transaction.
     before: VecDeque<Step>,
     last: Option<Moment>,
+    /// The header of the last transaction, and the log that it was taken from.
+    taken: Option<(TxnHeader, usize)>,
     read: u64,
     told: u64,
 }
@@ -79,8 +89,10 @@ impl Merge {
             order: BinaryHeap::new(),
             directories: Vec::new(),
             snapshots: snapshots.iter().map(|snapshot| snapshot.zxid).collect(),
+            damaged: Vec::new(),
             before: VecDeque::new(),
             last: None,
+            taken: None,
             read: 0,
             told: 0,
         };
@@ -100,24 +112,72 @@ impl Merge {
                 return Ok(Some(step));
             }
             let Some(Reverse((_, at))) = self.order.pop() else { return Ok(None) };
-            let txn = self.advance(at)?;
-            let Some(txn) = txn.filter(|txn| self.last.is_none_or(|last| last.zxid < txn.header.zxid)) else {
+            let is_unread = self.logs[at].is_unread;
+            let Some(txn) = self.advance(at)? else { continue };
+            self.check_same(&txn, at)?;
+            let moment = moment(&txn);
+            let is_known = self.last.is_some_and(|last| last.zxid >= moment.zxid);
+            if is_known || (is_unread && self.logs.iter().any(|log| log.next_zxid() == Some(moment.zxid))) {
                 continue;
-            };
-            if self.is_refuted(txn.header.zxid)? {
-                return Ok(Some(Step::Uncommitted));
             }
-            let moment = Moment { zxid: txn.header.zxid, ms: txn.header.time };
-            if let Some(after) = self.last.replace(moment).filter(|last| !follows(last.zxid, moment.zxid)) {
+            if self.is_refuted(moment.zxid)? {
+                return Ok(Some(Step::Uncommitted(moment)));
+            }
+            let last = self.last.replace(moment);
+            let is_after_gap =
+                |last: &Moment| !follows(last.zxid, moment.zxid) || self.lacks_end(last.zxid, moment.zxid);
+            if let Some(after) = last.filter(is_after_gap) {
                 self.before.push_back(Step::Gap(Gap { after, before: moment }));
             }
+            self.taken = Some((txn.header.clone(), at));
             self.before.push_back(Step::Txn(txn));
+            if is_unread {
+                self.before.push_back(Step::Unread);
+            }
             self.tell_progress();
         }
     }
 
+    /// Returns the moments of what begins a log, and of all that is in the last log of each directory that has some.
+    pub(super) fn moments(&self) -> Result<Vec<Moment>, Error> {
+        let mut moments: Vec<_> = self.logs.iter().filter_map(|log| log.begins).collect();
+        for directory in 0..self.directories.len() {
+            let logs = self.logs.iter().filter(|log| log.directory == directory && log.begins.is_some());
+            let Some(last) = logs.max_by_key(|log| log.first) else { continue };
+            let mut last = Log::look(&last.file)?;
+            while last.read(&mut VecDeque::new())? {
+                moments.extend(last.next.take().as_ref().map(moment));
+            }
+        }
+        Ok(moments)
+    }
+
+    /// Returns whether transactions are known to be missing at the end of an epoch, where the numbers do not tell: a
+    /// snapshot has them, or they cannot be read in any log.
+    fn lacks_end(&self, last: i64, next: i64) -> bool {
+        let between = last.saturating_add(1)..next;
+        // An epoch in which nothing has happened leaves a snapshot with the number 0.
+        let has_more = |snapshot: &i64| between.contains(snapshot) && snapshot & COUNTER != 0;
+        let is_damaged = || self.damaged.iter().any(|first| between.contains(first));
+        next >> 32 > last >> 32 && (self.snapshots.iter().any(has_more) || is_damaged())
+    }
+
+    /// Checks that a transaction that was taken already is the same one here. Those of two ensembles are not.
+    fn check_same(&self, txn: &Txn, at: usize) -> Result<(), Error> {
+        let Some((taken, from)) = self.taken.as_ref().filter(|(taken, _)| taken.zxid == txn.header.zxid) else {
+            return Ok(());
+        };
+        if *taken == txn.header {
+            return Ok(());
+        }
+        let [file, other] = [at, *from].map(|log| self.logs[log].file.path.clone());
+        Err(Error::Mixed { file, other, zxid: taken.zxid })
+    }
+
     fn directory_of(&mut self, file: &Named) -> usize {
-        let path = file.path.parent().map(Path::to_owned);
+        // The same directory may have been named in two ways.
+        let parent = file.path.parent().map(|path| if path.as_os_str().is_empty() { Path::new(".") } else { path });
+        let path = parent.map(|path| path.canonicalize().unwrap_or_else(|_| path.to_owned()));
         let known = self.directories.iter().position(|known| known.path == path);
         known.unwrap_or_else(|| {
             self.directories.push(Directory { path, taken: i64::MIN, next: i64::MAX, is_damaged: false });
@@ -165,7 +225,11 @@ impl Merge {
         let before = log.reader.as_ref().map_or(0, LogReader::offset);
         let told = self.before.len();
         let more = log.read(&mut self.before)?;
-        directory.is_damaged |= self.before.len() > told;
+        for step in self.before.range(told..) {
+            let Step::Damage(damage) = step else { continue };
+            directory.is_damaged = true;
+            self.damaged.push(damage.after_zxid.map_or(log.file.zxid, |after| after.saturating_add(1)));
+        }
         directory.next = log.next.as_ref().map_or(i64::MAX, |next| next.header.zxid);
         let end = if more { log.reader.as_ref().map_or(0, LogReader::offset) } else { log.bytes };
         self.read += end.saturating_sub(before);
@@ -205,14 +269,17 @@ impl Log {
             bytes,
             directory: 0,
             first: file.zxid,
+            begins: None,
             reader: None,
             is_over: false,
             next: None,
+            is_unread: false,
             last: None,
         };
         log.read(&mut VecDeque::new())?;
-        log.first = log.next.take().map_or(log.first, |txn| txn.header.zxid);
-        (log.reader, log.last) = (None, None);
+        log.begins = log.next.take().as_ref().map(moment);
+        log.first = log.begins.map_or(log.first, |begins| begins.zxid);
+        (log.reader, log.last, log.is_unread) = (None, None, false);
         Ok(log)
     }
 
@@ -245,6 +312,7 @@ impl Log {
                 Entry::Txn(txn) => {
                     self.last = Some(txn.header.zxid);
                     self.next = Some(txn);
+                    self.is_unread = false;
                     return Ok(true);
                 }
                 Entry::Unreadable { header, reason } => {
@@ -252,6 +320,7 @@ impl Log {
                     if let Some(header) = header {
                         self.last = Some(header.zxid);
                         self.next = Some(Txn { header, changes: Vec::new() });
+                        self.is_unread = true;
                         return Ok(true);
                     }
                 }
@@ -278,6 +347,10 @@ impl Log {
         beside.push_back(Step::Damage(Damage { file: path.clone(), offset: 0, after_zxid: None, reason }));
         Ok(None)
     }
+}
+
+pub(super) fn moment(txn: &Txn) -> Moment {
+    Moment { zxid: txn.header.zxid, ms: txn.header.time }
 }
 
 /// Returns whether one transaction can be the next after another. Within an epoch the numbers are consecutive; each

@@ -47,16 +47,24 @@
 //! nodes of which nothing is known may be before those that are reported as holders. [`Summary::is_complete`] tells
 //! whether all is known at the end.
 //!
-//! Within an epoch the transactions are numbered without gaps. So a missing file is noticed, and reported as a [`Gap`].
-//! If a snapshot follows directly, as after a server was far behind, the nodes in it go on. If not, all end in an
-//! unknown way, and the replay begins again with nothing.
+//! Within an epoch, the time of one leader, the transactions are numbered without gaps. So a missing file is noticed,
+//! and reported as a [`Gap`]. If a snapshot follows directly, as after a server was far behind, the nodes in it go on.
+//! If not, all end in an unknown way, and the replay begins again with nothing.
+//!
+//! **The end of an epoch cannot be checked from one server alone**: the next epoch begins with 1, whatever the last
+//! number of this one was. If a file with the end of an epoch is missing, that is only noticed if a snapshot or the log
+//! of another server has more of it, if its log is damaged there, or by what follows: a node is created that exists, or
+//! by a session that is over. Then a [`Gap`] says between which transactions they are missing. In the last two cases
+//! only the node that exists ends in an unknown way, and the others go on. Give the files of all servers.
 //!
 //! A log that ends within a transaction, as after a crash, is read up to there. One whose bytes have changed is
-//! reported as [`Damage`]; if another server's log has the same transactions, they are taken from it.
+//! reported as [`Damage`]; if another server's log has the same transactions, they are taken from it. If not, and the
+//! damage is at the end of an epoch, there is a [`Gap`] after it. A transaction of an unknown kind is left out.
 //!
 //! A leader logs a transaction before it is committed. If it fails just then, the others go on without that
 //! transaction. It is left out if the logs of two servers are given, each in a directory of its own, and the other one
-//! has gone on: see [`Summary::uncommitted`]. From the logs of that leader alone it is told like all others.
+//! has gone on: see [`Summary::uncommitted`]. That looks the same if a file of the other one is missing, so
+//! [`Summary::is_complete`] is false then. From the logs of that leader alone it is told like all others.
 
 mod error;
 mod files;

@@ -2,7 +2,8 @@
 //!
 //! The rule is that of [`Line`](super::super::Line): a test compares both.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound::{Excluded, Unbounded};
 
 use super::super::role::{Role, bases};
 use crate::layout::line::{Number, number_of};
@@ -29,8 +30,13 @@ struct Entry {
 #[derive(Debug, Default)]
 pub(super) struct Order {
     entries: BTreeMap<Key, Entry>,
-    /// How many have each role, and how many of those were granted.
-    roles: [usize; Role::ALL.len()],
+    /// Those of each role, and those of them that were not granted: a line may have thousands of readers, and is not
+    /// walked for each that comes or goes.
+    roles: [BTreeSet<Key>; Role::ALL.len()],
+    waiting: [BTreeSet<Key>; Role::ALL.len()],
+    /// The readers that were not granted, by their sessions.
+    readers: BTreeSet<(i64, Key)>,
+    /// How many of each role were granted.
     granted: [usize; Role::ALL.len()],
 }
 
@@ -47,21 +53,41 @@ impl Order {
     /// Adds a node, unless its name is not one of a line.
     pub(super) fn insert(&mut self, name: &str, session: Option<i64>, czxid: i64) {
         if let (Some(role), Some(key)) = (Role::of(name), key(name, czxid)) {
+            self.roles[index(role)].insert(key.clone());
+            self.wait(&key, role, session);
             self.entries.insert(key, Entry { role, session, is_granted: false });
-            self.roles[index(role)] += 1;
+        }
+    }
+
+    fn wait(&mut self, key: &Key, role: Role, session: Option<i64>) {
+        self.waiting[index(role)].insert(key.clone());
+        if let (Role::Reader, Some(session)) = (role, session) {
+            self.readers.insert((session, key.clone()));
+        }
+    }
+
+    fn stop_waiting(&mut self, key: &Key, role: Role, session: Option<i64>) {
+        self.waiting[index(role)].remove(key);
+        if let (Role::Reader, Some(session)) = (role, session) {
+            self.readers.remove(&(session, key.clone()));
         }
     }
 
     pub(super) fn remove(&mut self, name: &str, czxid: i64) {
-        if let Some(entry) = key(name, czxid).and_then(|key| self.entries.remove(&key)) {
-            self.roles[index(entry.role)] -= 1;
+        let Some(key) = key(name, czxid) else { return };
+        if let Some(entry) = self.entries.remove(&key) {
+            self.roles[index(entry.role)].remove(&key);
+            self.stop_waiting(&key, entry.role, entry.session);
             self.granted[index(entry.role)] -= usize::from(entry.is_granted);
         }
     }
 
     /// Takes back all that was granted, because nodes were not known.
     pub(super) fn reset(&mut self) {
-        self.entries.values_mut().for_each(|entry| entry.is_granted = false);
+        for (key, entry) in std::mem::take(&mut self.entries) {
+            self.wait(&key, entry.role, entry.session);
+            self.entries.insert(key, Entry { is_granted: false, ..entry });
+        }
         self.granted = Default::default();
     }
 
@@ -79,7 +105,7 @@ impl Order {
     pub(super) fn grant(&mut self) -> Vec<Granted> {
         let mut granted = Vec::new();
         for key in self.turns() {
-            let Some(entry) = self.entries.get(&key).filter(|entry| !entry.is_granted) else { continue };
+            let Some(entry) = self.entries.get(&key) else { continue };
             let (role, session) = (entry.role, entry.session);
             let overtaken = self.overtaken(&key, role, session);
             granted.push(Granted { name: key.name.clone(), role, session, overtaken });
@@ -87,6 +113,7 @@ impl Order {
                 entry.is_granted = true;
                 self.granted[index(role)] += 1;
             }
+            self.stop_waiting(&key, role, session);
         }
         granted
     }
@@ -97,7 +124,7 @@ impl Order {
         if !Role::ALL.into_iter().any(excludes) {
             return Vec::new();
         }
-        let behind = self.entries.iter().skip_while(|(other, _)| *other <= key);
+        let behind = self.entries.range((Excluded(key), Unbounded));
         let holds = behind.filter(|(_, one)| {
             // The lock of one session is downgraded from a writer to a reader behind it.
             let is_own = session.is_some() && session == one.session && one.role == Role::Reader;
@@ -106,33 +133,34 @@ impl Order {
         holds.map(|(other, _)| other.name.clone()).collect()
     }
 
-    /// Returns the places whose turn it is by the rule of the line.
+    /// Returns the places whose turn it is by the rule of the line, and which do not hold yet.
     fn turns(&self) -> Vec<Key> {
-        let mut turns = Vec::new();
-        let mut seen: HashSet<Role> = HashSet::new();
-        let mut writing = HashSet::new();
-        for (key, entry) in &self.entries {
-            // In Curator a thread that holds the write lock may also acquire the read lock.
-            let is_own = entry.role == Role::Reader && entry.session.is_some_and(|one| writing.contains(&one));
-            if is_own || !seen.iter().any(|before| before.excludes(entry.role)) {
-                turns.push(key.clone());
-                if entry.role == Role::Writer {
-                    writing.extend(entry.session);
-                }
-            }
-            seen.insert(entry.role);
-            if self.are_others_blocked(&seen, !writing.is_empty()) {
-                break;
+        let mut turns: BTreeSet<&Key> = BTreeSet::new();
+        for role in Role::ALL {
+            let excludes = Role::ALL.into_iter().filter(|before| before.excludes(role));
+            // It holds unless one that excludes it is before it.
+            let waiting = &self.waiting[index(role)];
+            match excludes.filter_map(|before| self.roles[index(before)].first()).min() {
+                Some(first) => turns.extend(waiting.range(..=first)),
+                None => turns.extend(waiting),
             }
         }
-        turns
+        turns.extend(self.own_readers());
+        turns.into_iter().cloned().collect()
     }
 
-    /// Returns whether no place after these can hold, which is soon so in a long line.
-    fn are_others_blocked(&self, seen: &HashSet<Role>, is_written: bool) -> bool {
-        let may_be_own = is_written && self.roles[index(Role::Reader)] > 0;
-        let is_blocked = |role: Role| self.roles[index(role)] == 0 || seen.iter().any(|before| before.excludes(role));
-        !may_be_own && Role::ALL.into_iter().all(is_blocked)
+    /// Returns those behind a writer that holds, of its own session: in Curator a thread that holds the write lock may
+    /// also acquire the read lock.
+    fn own_readers(&self) -> impl Iterator<Item = &Key> {
+        let excludes = Role::ALL.into_iter().filter(|before| before.excludes(Role::Writer));
+        let first = excludes.filter_map(|before| self.roles[index(before)].first()).min();
+        let writer =
+            self.roles[index(Role::Writer)].first().filter(|writer| first.is_none_or(|first| *writer <= first));
+        let own = writer.and_then(|writer| Some((self.entries.get(writer)?.session?, writer)));
+        own.into_iter().flat_map(|(session, writer)| {
+            let behind = self.readers.range((Excluded((session, writer.clone())), Unbounded));
+            behind.take_while(move |(one, _)| *one == session).map(|(_, key)| key)
+        })
     }
 }
 
@@ -151,6 +179,8 @@ fn index(role: Role) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
+
     use proptest::prelude::*;
 
     use super::super::super::line::tests::line;
@@ -200,6 +230,21 @@ mod tests {
             ["a__READ__0000000001", "b__READ__0000000002"]
         );
         assert!(granted.iter().all(|one| one.overtaken.is_empty()));
+    }
+
+    #[test]
+    fn a_long_line_of_readers_is_not_walked_for_each() {
+        let started = std::time::Instant::now();
+        let mut line = order(&[]);
+        for number in 0..20_000 {
+            line.insert(&format!("a__READ__{number:010}"), Some(number), number);
+            assert_eq!(granted(&mut line).len(), 1);
+        }
+        for number in 0..20_000 {
+            line.remove(&format!("a__READ__{number:010}"), number);
+            assert_eq!(granted(&mut line).len(), 0);
+        }
+        assert!(line.is_empty() && started.elapsed().as_secs() < 60, "{:?}", started.elapsed());
     }
 
     proptest! {

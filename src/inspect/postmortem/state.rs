@@ -7,11 +7,14 @@ use super::items::Items;
 use super::order::Order;
 use super::overlaps::Overlaps;
 use super::scope::{Kind, Scope, kind, semaphore_of_line, session};
-use super::value::{By, End, Event, Hold, Moment, Overlap, What};
+use super::value::{By, End, Event, Gap, Hold, Moment, Overlap, What};
 use crate::layout::line::REVOKED;
 use crate::layout::parts::is_hex_uuid;
 use crate::protocol::{Change, Txn};
 use crate::util::path::{join, split};
+
+/// How many sessions that are over are remembered at least.
+const REMEMBERED: usize = 10_000;
 
 /// A node as it was created.
 #[derive(Debug)]
@@ -30,6 +33,8 @@ pub(super) struct State {
     scope: Scope,
     /// The timeouts of the sessions.
     sessions: HashMap<i64, i32>,
+    /// When the sessions that are over have ended: the newest, and some before them.
+    closed: [HashMap<i64, Moment>; 2],
     pub(super) holds: HashMap<String, Hold>,
     pub(super) items: Items,
     /// The paths of all these, by the sessions that own them.
@@ -52,6 +57,7 @@ impl State {
         State {
             scope: Scope::new(path),
             sessions: HashMap::new(),
+            closed: Default::default(),
             holds: HashMap::new(),
             items: Items::default(),
             owned: HashMap::new(),
@@ -82,6 +88,8 @@ impl State {
             match change {
                 Change::Create { path, data, owner } if self.covers(path) => {
                     self.acts(by, path, at);
+                    self.check_open([by, session(*owner)], at);
+                    self.check_absent(path, at);
                     self.create(&Created { path, data, owner: *owner, by, at });
                 }
                 Change::Delete { path } if self.covers(path) => {
@@ -112,7 +120,36 @@ impl State {
         }
     }
 
-    /// Adds a node. One that exists already was in a snapshot that the servers wrote while they went on.
+    /// Notices that a session creates a node after its end. The servers refuse that, so the end did not happen, and the
+    /// transactions that did are missing.
+    fn check_open(&mut self, sessions: [Option<i64>; 2], at: Moment) {
+        for id in sessions.into_iter().flatten() {
+            for after in self.closed.iter_mut().filter_map(|closed| closed.remove(&id)) {
+                self.told.push(Event::Gap(Gap { after, before: at }));
+            }
+        }
+    }
+
+    /// Remembers that a session is over. Only what is missing soon after is noticed by that, so a few are enough.
+    fn remember(&mut self, id: i64, at: Moment) {
+        if self.closed[0].len() >= REMEMBERED {
+            self.closed.swap(0, 1);
+            self.closed[0].clear();
+        }
+        self.closed[0].insert(id, at);
+    }
+
+    /// Notices that a node exists that is created now: the transaction that deleted it is missing.
+    fn check_absent(&mut self, path: &str, at: Moment) {
+        let joined = self.holds.get(path).map(|hold| hold.joined).or_else(|| self.items.since(path));
+        if let Some(after) = joined.filter(|joined| joined.zxid != at.zxid) {
+            self.told.push(Event::Gap(Gap { after, before: at }));
+            self.forget_node(path, at);
+        }
+    }
+
+    /// Adds a node. One that exists already, by the same transaction, was in a snapshot that the servers wrote while
+    /// they went on.
     pub(super) fn create(&mut self, node: &Created<'_>) {
         let Created { path, data, owner, by, at } = *node;
         let dir = split(path).0;
@@ -178,6 +215,7 @@ impl State {
             what,
             session_id,
             session_timeout_ms: session_id.and_then(|id| self.sessions.get(&id).copied()),
+            created_by: session_id.or(node.by),
             data: node.data.to_vec(),
             joined: node.at,
             granted: None,
@@ -200,7 +238,7 @@ impl State {
     /// Deletes a node. A transaction without a session is one of the servers.
     fn delete(&mut self, path: &str, at: Moment, by: Option<i64>) {
         self.semaphores.remove(path);
-        let owner = self.holds.get(path).map(|hold| hold.session_id);
+        let owner = self.holds.get(path).map(|hold| hold.session_id.or(hold.created_by));
         let end = |owner: Option<i64>| match by {
             None => End::Removed,
             Some(by) if owner.is_none_or(|owner| owner == by) => End::Released,
@@ -231,6 +269,7 @@ impl State {
         let over = self.overlaps.close_session(id, at);
         self.told.extend(over.into_iter().map(Event::Overlap));
         self.sessions.remove(&id);
+        self.remember(id, at);
     }
 
     /// Ends a hold, or a wait.
@@ -330,6 +369,8 @@ impl State {
         (self.given, self.asked, self.touched) = Default::default();
         self.lines.clear();
         self.owned.clear();
+        // Some of them have ended meanwhile.
+        self.sessions.clear();
     }
 
     /// Ends a node of which it is not known how it ended.

@@ -69,6 +69,9 @@ pub struct Hold {
     pub session_id: Option<i64>,
     /// The timeout of that session, if the files tell it.
     pub session_timeout_ms: Option<i32>,
+    /// The session that created the node, if the files tell it. It is the owner, unless there is none.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "crate::inspect::text::session_opt"))]
+    pub created_by: Option<i64>,
     /// The data of the node when it was created: the id of a participant, or what the application wrote. Serialized as
     /// text.
     #[cfg_attr(feature = "serde", serde(serialize_with = "crate::inspect::text::lossy"))]
@@ -96,7 +99,8 @@ pub struct Hold {
 #[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "kebab-case"))]
 #[non_exhaustive]
 pub enum End {
-    /// The owner deleted its node.
+    /// The owner deleted its node, or, if the node is not ephemeral, the session that created it, as far as that is
+    /// known.
     Released,
     /// The owner closed its session.
     SessionClosed,
@@ -224,7 +228,8 @@ pub struct Delivery {
     pub end: End,
 }
 
-/// Transactions that no file contains. What happened in them is not known: see the [module](super).
+/// Transactions that no file contains. What happened in them is not known: see the [module](super). If the numbers do
+/// not tell where they are, they are somewhere between these two.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
@@ -273,15 +278,20 @@ pub struct Summary {
     pub snapshots: usize,
     /// The number of transactions. One that several servers have logged counts once.
     pub transactions: u64,
-    /// The number of transactions that were left out, because they were never committed: one server has logged them,
-    /// and the others went on without them under the next leader.
+    /// The number of transactions that were left out, because they seem never to have been committed: one server has
+    /// logged them, and the others went on without them under the next leader, unless a file of theirs is missing.
     pub uncommitted: u64,
+    /// The first one of those.
+    pub uncommitted_first: Option<Moment>,
+    /// The last one of those.
+    pub uncommitted_last: Option<Moment>,
     /// The first transaction.
     pub first: Option<Moment>,
     /// The last transaction that was read.
     pub last: Option<Moment>,
     /// Whether all is known that happened before the last transaction and is still there: the files begin with the
-    /// first transaction, or with a snapshot, and there is no gap after it.
+    /// first transaction, or with a snapshot, and nothing after it is known to be missing, unreadable, or left out as
+    /// not committed. The end of an epoch cannot be checked from the logs of one server alone: see the [module](super).
     pub is_complete: bool,
 }
 
@@ -306,6 +316,6 @@ impl Hold {
     /// Returns for how long it held, in milliseconds, if that is over and known. It is negative if the clock was set
     /// back, or if the server that led then was another one.
     pub fn held_ms(&self) -> Option<i64> {
-        Some(self.ended?.ms - self.granted.filter(|_| !self.granted_before)?.ms)
+        Some(self.ended?.ms.saturating_sub(self.granted.filter(|_| !self.granted_before)?.ms))
     }
 }

@@ -29,8 +29,9 @@ async fn reconfigure(outside: &Observer, joinings: &[String], leavings: &[&str])
     let joinings: Vec<&str> = joinings.iter().map(String::as_str).collect();
     // The servers that join must have caught up first.
     eventually("the configuration is changed", SOON * 3, async || {
-        let (joinings, leavings) = (joinings.clone().into_iter(), leavings.to_vec().into_iter());
-        outside.client().update_ensemble(EnsembleUpdate::Incremental { joinings, leavings }, None).await.is_ok()
+        let (joinings, leavings) = (joinings.clone(), Vec::from(leavings));
+        let update = EnsembleUpdate::Incremental { joinings: joinings.into_iter(), leavings: leavings.into_iter() };
+        outside.client().update_ensemble(update, None).await.is_ok()
     })
     .await;
 }
@@ -45,7 +46,7 @@ async fn three_servers_become_three_others_while_holders_hold() {
     let mut holders = Vec::new();
     for _ in 0..4 {
         let client = connect().connect().await.expect("connected");
-        let guard = InterProcessMutex::new(&client, &unique_path("moved")).expect("a path").acquire().await;
+        let guard = InterProcessMutex::new(&client, unique_path("moved")).expect("a path").acquire().await;
         let ephemeral = unique_path("moved-node");
         client.create(&ephemeral, b"", CreateMode::Ephemeral).await.expect("created");
         holders.push((client.session_id(), client, guard.expect("acquired"), ephemeral));

@@ -209,7 +209,7 @@ async fn a_thousand_holds_with_kills_stops_and_deletes_by_hand() {
     let history = History::default();
     play(test, &servers, &path, &history).await;
     let directory = tempfile::tempdir().expect("a directory");
-    let (holds, others) = told_of(&[keep(directory.path(), server.logs().await)], &path).await;
+    let (holds, others) = told_of(&[keep(directory.path(), server.logs().await)], &path, 0).await;
     let found: BTreeMap<_, _> = holds.iter().map(of_hold).collect();
     let history = Arc::into_inner(history).expect("all have played their parts").into_inner();
     for (node, known) in &history {
@@ -241,13 +241,13 @@ fn keep(directory: &Path, files: Vec<(String, Vec<u8>)>) -> String {
     directory.to_str().expect("text").to_owned()
 }
 
-/// The holds that are told of these directories, and what else is told. Nothing is wrong with the files.
-async fn told_of(directories: &[String], path: &str) -> (Vec<Value>, Vec<Value>) {
+/// The holds that are told of these directories, and what else is told.
+async fn told_of(directories: &[String], path: &str, status: i32) -> (Vec<Value>, Vec<Value>) {
     let mut arguments = vec!["--json", "postmortem"];
     arguments.extend(directories.iter().map(String::as_str));
     arguments.push(path);
     let told = ended(zkr(&arguments).spawn().expect("it starts")).await;
-    assert_eq!(told.status, 0, "{}", told.err);
+    assert_eq!(told.status, status, "{}", told.err);
     let lines = told.out.lines().map(|line| serde_json::from_str::<Value>(line).expect("it is JSON"));
     lines.partition(|value| value["kind"] == "hold")
 }
@@ -289,14 +289,14 @@ async fn the_logs_of_an_ensemble_that_loses_its_leader() {
     for (number, directory) in directories.iter().enumerate() {
         names.push(keep(directory.path(), ensemble.member(number).logs().await));
     }
-    let (holds, others) = told_of(&names, &path).await;
+    let (holds, others) = told_of(&names, &path, 1).await;
     let created: Vec<_> = holds.iter().map(|hold| hold["joined"]["zxid"].as_str().expect("it is text")).collect();
     assert_eq!(created, tokens, "what was committed: {holds:?}");
     assert!(holds.iter().all(|hold| hold["end"] == "released"), "{holds:?}");
     let [summary] = &others[..] else { panic!("no gap, no damage, no overlap: {others:?}") };
-    assert_eq!(summary["is_complete"], true, "{summary}");
+    assert_eq!(summary["is_complete"], false, "what was left out may have been committed: {summary}");
     assert!(summary["uncommitted"].as_u64().is_some_and(|number| number >= 1), "{summary}");
-    let (alone, _) = told_of(&names[leader..=leader], &path).await;
+    let (alone, _) = told_of(&names[leader..=leader], &path, 0).await;
     let late = |hold: &Value| hold["path"].as_str().is_some_and(|path| path.contains("late-lock-"));
     assert!(alone.iter().any(late), "the leader has logged it: {alone:?}");
 }
@@ -326,9 +326,10 @@ async fn a_time_line_and_what_was_at_a_moment() {
     assert!(!told.out.contains('\x1b'), "without a terminal there are no colours");
     let first = told.out.lines().next().expect("the first hold");
     let time = first.split(' ').next().expect("a time");
-    for at in [time, &time[11..19]] {
+    // The second has begun before the hold.
+    for (at, status, why) in [(time, 0, ""), (&time[11..19], 1, "/history/mutex: nothing was held there then")] {
         let then = postmortem(&[&logs, "/history/mutex", "--at", at]).await;
-        assert_eq!((then.status, &*then.err), (0, ""), "{at}");
+        assert!(then.status == status && then.err.contains(why), "{at}: {}", then.err);
         assert!(then.out.lines().all(|line| !line.contains("released")), "{}", then.out);
     }
     let then = postmortem(&[&logs, "/history/mutex", "--at", time]).await;
@@ -390,6 +391,65 @@ async fn what_cannot_be_told_is_an_error_in_one_line() {
     std::fs::write(at("log.1"), bytes).expect("it is written");
     let told = postmortem(&[&at("log.1"), "/history"]).await;
     assert_eq!(told.status, 1, "{}", told.err);
-    assert!(told.err.contains("log.1: damaged at byte ") && told.err.lines().count() == 1, "{}", told.err);
+    assert!(told.err.contains("log.1: damaged at byte ") && told.err.lines().count() == 2, "{}", told.err);
+    assert!(told.err.contains("what is told to hold at the end may have ended"), "{}", told.err);
     assert!(told.out.contains("holds") && told.out.contains("released"), "what is before is told: {}", told.out);
+}
+
+/// Removes some transactions of a log, and splits it there.
+fn split_log(log: &[u8], gap: std::ops::Range<usize>) -> [Vec<u8>; 2] {
+    let (header, mut rest) = log.split_at(16);
+    let mut parts = [header.to_vec(), header.to_vec()];
+    for number in 0.. {
+        let length =
+            rest.get(8..12).map_or(0, |word| u32::from_be_bytes(word.try_into().expect("four bytes")) as usize);
+        if length == 0 {
+            break;
+        }
+        // The checksum and the length come before it, and a mark after it.
+        let (transaction, after) = rest.split_at(12 + length + 1);
+        if !gap.contains(&number) {
+            parts[usize::from(number >= gap.end)].extend(transaction);
+        }
+        rest = after;
+    }
+    parts
+}
+
+/// The time of a transaction: the fourth field of its header.
+fn time_of(transaction: &[u8]) -> i64 {
+    i64::from_be_bytes(transaction[32..40].try_into().expect("eight bytes"))
+}
+
+#[tokio::test]
+async fn in_a_gap_the_holders_of_before_are_told_as_unknown() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let whole = postmortem(&["--json", &recorded("3.9"), "/history/mutex"]).await;
+    let hold: Value = serde_json::from_str(whole.out.lines().next().expect("a hold")).expect("it is JSON");
+    // From the transaction after the first one that holds on.
+    let granted = usize::try_from(zxid(&hold["granted"])).expect("a small number");
+    let log = std::fs::read(Path::new(&recorded("3.9")).join("log.1")).expect("a log");
+    let [before, after] = split_log(&log, granted..granted + 8);
+    let at = time_of(&after[16..]) - 1;
+    std::fs::write(directory.path().join("log.1"), before).expect("it is written");
+    std::fs::write(directory.path().join("log.2"), after).expect("it is written");
+    let logs = directory.path().to_str().expect("text");
+    let told = postmortem(&[logs, "/history/mutex", "--at", &at.to_string()]).await;
+    let path = hold["path"].as_str().expect("a path").trim_start_matches("/history/mutex/");
+    let row = told.out.lines().find(|line| line.contains(path)).unwrap_or_default();
+    assert!(told.status == 1 && row.contains("  unknown  "), "{}{}", told.out, told.err);
+    assert!(told.err.contains("transactions are missing from"), "{}", told.err);
+}
+
+#[tokio::test]
+async fn times_that_the_logs_do_not_cover() {
+    let logs = recorded("3.9");
+    let late = "2100-01-01T00:00:00Z";
+    let told = postmortem(&[&logs, "/history", "--from", late]).await;
+    assert!(told.status == 125 && told.err.contains("--from: the logs do not cover 2100-01-01"), "{}", told.err);
+    let told = postmortem(&[&logs, "/history", "--at", late]).await;
+    assert!(told.status == 125 && told.err.contains("without --at it tells who holds at the end"), "{}", told.err);
+    // Nothing is held for longer than the logs tell, and all of them is told.
+    let [late, all] = [postmortem(&[&logs, "/history", "--until", late]).await, postmortem(&[&logs, "/history"]).await];
+    assert_eq!((late.status, &late.out), (0, &all.out), "{}", late.err);
 }

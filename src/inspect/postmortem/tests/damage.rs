@@ -96,9 +96,24 @@ fn a_transaction_of_a_later_version_is_told_and_the_next_one_is_read() {
     let directory = Directory::new();
     let mut log = Log::from(1);
     log.open(7).txn(7, 1, OpCode::Other(77), &[]).create(7, A);
-    let (told, summary) = told(&[directory.file("log.1", &log.bytes)], "/l");
-    assert!(told[0].starts_with("damage at 65") && told[0].contains("later version"), "{told:?}");
-    assert_eq!((&*told[1], summary.transactions), ("/l/a-lock-0000000001 held from 3, Remains", 3));
+    let file = directory.file("log.1", &log.bytes);
+    let (events, summary) = told(std::slice::from_ref(&file), "/l");
+    assert!(events[0].starts_with("damage at 65") && events[0].contains("later version"), "{events:?}");
+    assert_eq!((&*events[1], summary.transactions), ("/l/a-lock-0000000001 held from 3, Remains", 3));
+    assert!(!summary.is_complete, "it may have deleted a node");
+    // The log of another server has it in a form that is read. It does not matter which file comes first.
+    let mut readable = Log::from(1);
+    readable.open(7).txn(7, 1, OpCode::Create, &created("/l/b-lock-0000000000", true)).create(7, A);
+    let mut unreadable = Log::from(1);
+    unreadable.open(7).txn(7, 1, OpCode::Create, &[1]).create(7, A);
+    let [file, readable] =
+        [("log.1", &unreadable), ("other", &readable)].map(|(name, log)| directory.file(name, &log.bytes));
+    for files in [[file.clone(), readable.clone()], [readable, file]] {
+        let (events, summary) = told(&files, "/l");
+        let expected = ["/l/b-lock-0000000000 held from 2, Remains", "/l/a-lock-0000000001 waited from 3, Remains"];
+        assert_eq!(events[1..], expected);
+        assert_eq!((summary.transactions, summary.is_complete), (3, true));
+    }
 }
 
 /// Random damage: bits that flip, words that become lengths, parts that are cut out or doubled.

@@ -81,7 +81,17 @@ fn what_only_a_failed_leader_has_logged_did_not_happen() {
     let expected =
         ["/l/b-lock-0000000002 waited from 4 to 1, SessionExpired", "/l/a-lock-0000000001 held from 3, Remains"];
     assert_eq!(holds, expected);
-    assert_eq!((summary.uncommitted, summary.transactions, summary.is_complete), (2, 5, true));
+    assert_eq!(
+        (summary.uncommitted, summary.transactions, summary.is_complete),
+        (2, 5, false),
+        "a file may be missing"
+    );
+    let range = [summary.uncommitted_first, summary.uncommitted_last].map(|at| at.map(|at| at.zxid));
+    assert_eq!(range, [Some(0x1_0000_0005), Some(0x1_0000_0006)]);
+    // The logs of one server are in one directory, however that is named.
+    let name = other.0.file_name().expect("it has a name");
+    let in_other_words = other.0.join("..").join(name).join("log.200000001");
+    assert_eq!(told(&[files[0].clone(), files[1].clone(), in_other_words], "/l").0, expected);
 
     // The other server was given a snapshot, or the leader has the next epoch too: then they were committed.
     let snapshot = other.file("snapshot.100000006", &snapshot(&[8], &[]));
@@ -211,8 +221,29 @@ fn files_of_other_programs_are_errors() {
     assert!(matches!(open(&snapshot(&[], &[])), Err(Error::Unnamed { .. })), "a snapshot without its name");
     for empty in [&[][..], b"ZKLG", &[0; 100], &Log::from(1).bytes] {
         let error = open(empty).expect_err("there is no transaction").to_string();
-        assert!(error.starts_with("no transaction in 1 log"), "{error}");
+        assert!(error.starts_with("no transaction in /") && error.contains("some.log; a server writes"), "{error}");
     }
     assert!(matches!(Postmortem::open(&[directory.0.join("none")], "/l"), Err(Error::Io { .. })));
     assert!(matches!(Postmortem::open(&[], "l"), Err(Error::InvalidPath(_))));
+}
+
+#[test]
+fn a_compressed_log_and_logs_of_two_ensembles_are_errors() {
+    let directory = Directory::new();
+    let compressed = directory.file("log.1.gz", &[0x1f, 0x8b, 8, 0]);
+    let error = Postmortem::open(&[compressed], "/l").expect_err("a log must be unpacked");
+    assert!(matches!(error, Error::Compressed { .. }), "{error}");
+    let mut other = Log::from(1);
+    other.open(9);
+    let files = [directory.file("log.1", &both().bytes), directory.file("other", &other.bytes)];
+    let replayed = Postmortem::open(&files, "/l").expect("they are logs").replay(None, |_| ControlFlow::Continue(()));
+    assert!(matches!(replayed, Err(Error::Mixed { zxid: 1, .. })), "{replayed:?}");
+}
+
+#[test]
+fn a_directory_that_is_named_like_a_log_is_none() {
+    let directory = Directory::new();
+    std::fs::create_dir(directory.0.join("log.d")).expect("it is created");
+    directory.file("log.1", &both().bytes);
+    assert_eq!(told(std::slice::from_ref(&directory.0), "/l").1.transactions, 4);
 }

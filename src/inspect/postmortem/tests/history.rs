@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 
+use super::super::{End, Moment, What};
 use super::*;
 
 const A: &str = "/l/a-lock-0000000001";
@@ -213,4 +214,52 @@ fn a_caller_that_has_had_enough_hears_no_more() {
         let summary = logs.replay(None, report).expect("it is read");
         assert_eq!((events, summary.transactions), (enough, transactions));
     }
+}
+
+#[test]
+fn a_node_without_a_session_is_released_by_its_creator() {
+    let mut log = Log::from(1);
+    log.open(7).create_persistent(7, A).delete(7, A).create_persistent(7, B).delete(8, B);
+    let expected =
+        ["/l/a-lock-0000000001 held from 2 to 3, Released by 7", "/l/b-lock-0000000002 held from 4 to 5, Deleted by 8"];
+    assert_eq!(of(&log, "/l"), expected);
+}
+
+#[test]
+fn a_session_that_comes_after_a_gap_has_no_timeout_of_before() {
+    let directory = Directory::new();
+    let (mut before, mut after) = (Log::from(1), Log::from(9));
+    before.open(7);
+    after.create(7, A);
+    let files = [directory.file("log.1", &before.bytes), directory.file("log.9", &after.bytes)];
+    let mut timeouts = Vec::new();
+    let report = |event| {
+        if let Event::Hold(hold) = event {
+            timeouts.push(hold.session_timeout_ms);
+        }
+        ControlFlow::Continue(())
+    };
+    Postmortem::open(&files, "/l").expect("they are logs").replay(None, report).expect("they are read");
+    assert_eq!(timeouts, [None], "whether the session is the same one is not known");
+}
+
+#[test]
+fn times_without_sense_do_not_overflow() {
+    let moment = |ms| Moment { zxid: 1, ms };
+    let hold = Hold {
+        path: A.to_owned(),
+        what: What::Node,
+        session_id: None,
+        session_timeout_ms: None,
+        created_by: None,
+        data: Vec::new(),
+        joined: moment(i64::MIN),
+        granted: Some(moment(i64::MIN)),
+        granted_before: false,
+        revoked: None,
+        ended: Some(moment(i64::MAX)),
+        end: End::Released,
+        ended_by: None,
+    };
+    assert_eq!(hold.held_ms(), Some(i64::MAX));
 }

@@ -1,6 +1,7 @@
 //! Tests on logs that are made up, so that each case is there. `tests/memory` has those on logs of real servers.
 
 mod damage;
+mod epochs;
 mod gaps;
 mod history;
 

@@ -34,17 +34,21 @@ impl Rows<'_> {
         let end_ms = hold.ended.map_or(self.until_ms, |ended| ended.ms);
         let Some(granted) = hold.granted else {
             let waited = painted(WAITS, format_args!("{:ENDED$}", waited(hold.end)));
-            return self.row(hold.joined.ms, &lasted(end_ms - hold.joined.ms), &waited, &self.who(hold));
+            return self.row(hold.joined.ms, &between(hold.joined.ms, end_ms), &waited, &self.who(hold));
         };
-        let (style, text) = held(hold);
-        let style = if hold.what == What::Turn { FAINT } else { style };
-        let length = if hold.granted_before { "?".to_owned() } else { lasted(end_ms - granted.ms) };
+        let (style, text) = match hold.what {
+            // It holds nothing but its turn.
+            What::Turn if hold.end == End::Remains => (FAINT, "first in line"),
+            What::Turn => (FAINT, held(hold).1),
+            _ => held(hold),
+        };
+        let length = if hold.granted_before { "?".to_owned() } else { between(granted.ms, end_ms) };
         let since = if hold.granted_before { hold.joined.ms } else { granted.ms };
         let mut who = self.who(hold);
-        let waited_ms = granted.ms - hold.joined.ms;
+        let waited_ms = granted.ms.saturating_sub(hold.joined.ms);
         if hold.granted_before {
-            who.push_str(", held before the logs begin");
-        } else if waited_ms > 0 {
+            who.push_str(", held before the logs begin or go on");
+        } else if waited_ms > 0 && hold.what != What::Permit {
             who.push_str(&format!(", waited {}", lasted(waited_ms)));
         }
         self.row(since, &length, &painted(style, format_args!("{text:ENDED$}")), &who)
@@ -101,7 +105,7 @@ impl Rows<'_> {
             who.push_str(&format!(", {number}: {}", deliveries.join("; ")));
         }
         let end = painted(style, format_args!("{text:ENDED$}"));
-        self.row(item.put.ms, &lasted(end_ms - item.put.ms), &end, &who)
+        self.row(item.put.ms, &between(item.put.ms, end_ms), &end, &who)
     }
 
     fn delivery(&self, delivery: &Delivery, item: ItemEnd) -> String {
@@ -136,7 +140,7 @@ impl Rows<'_> {
         };
         let who = format!("{one}, {first}, and {other}, {second}{others}: {why}");
         let end = painted(WRONG, format_args!("{:ENDED$}", "overlap"));
-        self.row(overlap.from.ms, &format!("<{}", lasted(until_ms - overlap.from.ms)), &end, &who)
+        self.row(overlap.from.ms, &format!("<{}", between(overlap.from.ms, until_ms)), &end, &who)
     }
 
     fn session(&self, id: Option<i64>) -> String {
@@ -148,6 +152,11 @@ impl Rows<'_> {
         let rest = path.strip_prefix(self.path).and_then(|rest| rest.strip_prefix('/'));
         shown(rest.filter(|rest| !rest.is_empty()).unwrap_or(path))
     }
+}
+
+/// Returns the time from one moment to another, which a damaged log may have anywhere.
+fn between(from_ms: i64, to_ms: i64) -> String {
+    lasted(to_ms.saturating_sub(from_ms))
 }
 
 /// Returns how a hold ended.
@@ -177,4 +186,16 @@ fn waited(end: End) -> &'static str {
 
 fn painted(style: Style, text: impl std::fmt::Display) -> String {
     format!("{style}{text}{style:#}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_without_sense_do_not_overflow() {
+        assert_eq!(between(1000, 3333), "2.333s");
+        assert_eq!(between(i64::MIN, i64::MAX), lasted(i64::MAX));
+        assert_eq!(between(i64::MAX, i64::MIN), lasted(i64::MIN));
+    }
 }

@@ -69,7 +69,8 @@ Examples:
   zkr postmortem /var/lib/zookeeper /jobs --server-log /var/log/zookeeper/zookeeper.log
 
 It only reads, also while a server writes, and needs no server: ZooKeeper 3.4 to 3.9. Status 1 if nothing was held at
-PATH, or if a file is damaged or missing; what could be read is told nevertheless.";
+PATH, or not then, or if a file is damaged or missing, or transactions are left out as not committed; what could be
+read is told nevertheless.";
 
 /// Tells it.
 pub fn tell(output: Output, options: &Options) -> Ending {
@@ -106,23 +107,36 @@ fn try_tell(output: Output, options: &Options) -> Result<Ending, Ending> {
 fn ending(summary: &Summary, tally: &Tally, options: &Options, window: Window) -> Ending {
     if !summary.is_complete {
         note(
-            "the logs do not begin with the first transaction, or some are missing, and no snapshot fills that: nodes \
-             that are not known may have been before those that are told to hold",
+            "the logs do not begin with the first transaction, or some are missing or damaged, and no snapshot fills \
+             that: other nodes may be there, and what is told to hold at the end may have ended",
         );
     }
     if summary.uncommitted > 0 {
-        let left_out = count(usize::try_from(summary.uncommitted).unwrap_or(usize::MAX), "transaction", "transactions");
-        note(format_args!("left out: {left_out} that one server has logged, and the others went on without"));
+        note(left_out(summary));
     }
-    if tally.problems > 0 {
+    if tally.problems > 0 || summary.uncommitted > 0 {
         return Ending::Status(Status::No, None);
     }
-    if tally.is_empty() && window == Window::default() {
+    if tally.is_empty() {
         let path = &options.path;
-        let next = "check the path, and the chroot of the clients";
-        return Ending::because(Status::No, format_args!("{path}: nothing was held there in these logs; {next}"));
+        let why = if window == Window::default() {
+            "nothing was held there in these logs; check the path, and the chroot of the clients"
+        } else {
+            "nothing was held there then"
+        };
+        return Ending::because(Status::No, format_args!("{path}: {why}"));
     }
     Ending::Success
+}
+
+fn left_out(summary: &Summary) -> String {
+    let number = count(usize::try_from(summary.uncommitted).unwrap_or(usize::MAX), "transaction", "transactions");
+    let range = summary.uncommitted_first.zip(summary.uncommitted_last);
+    let range = range.map(|(first, last)| format!(" ({:#x} to {:#x})", first.zxid, last.zxid)).unwrap_or_default();
+    format!(
+        "left out: {number}{range} that one server has logged, and another seems to have gone on without; they were \
+         never committed, unless a file of that one is missing"
+    )
 }
 
 fn failed(error: Error) -> Ending {
@@ -135,6 +149,8 @@ struct Window {
     at: Option<i64>,
     from: Option<i64>,
     until: Option<i64>,
+    /// The latest time that the logs are known to cover, if a time was given.
+    covered: Option<i64>,
 }
 
 impl Window {
@@ -147,10 +163,14 @@ impl Window {
         let window = Window {
             at: resolve(options.at),
             from: resolve(options.from),
-            until: resolve(options.until).map(|until| until.min(span.last.ms)),
+            until: resolve(options.until),
+            covered: Some(span.last.ms),
         };
         if let Some(at) = window.at.filter(|at| !(span.first.ms..=span.last.ms).contains(at)) {
             return Err(not_covered("--at", at, span));
+        }
+        if let Some(from) = window.from.filter(|from| *from > span.last.ms) {
+            return Err(not_covered("--from", from, span));
         }
         if let Some(until) = window.until.filter(|until| *until < span.first.ms) {
             return Err(not_covered("--until", until, span));
@@ -168,10 +188,18 @@ impl Window {
         self.at.or(self.until)
     }
 
+    /// Returns the end of what is told, if this is the last transaction that was replayed. What the logs do not cover
+    /// is not told.
+    fn end(self, last: Moment) -> i64 {
+        let covered = self.covered.map_or(last.ms, |covered| covered.max(last.ms));
+        self.until().map_or(last.ms, |until| until.min(covered))
+    }
+
     /// Returns whether something is told that ended at this moment, or remains.
     fn shows(self, ended: Option<Moment>) -> bool {
         match self.at {
-            Some(_) => ended.is_none(),
+            // What ends later than that ends in an unknown way: transactions are missing then.
+            Some(at) => ended.is_none_or(|ended| ended.ms > at),
             None => self.from.zip(ended).is_none_or(|(from, ended)| ended.ms >= from),
         }
     }
@@ -179,7 +207,8 @@ impl Window {
 
 fn not_covered(option: &str, ms: i64, span: &Span) -> Ending {
     let (first, last) = (shown(span.first.ms), shown(span.last.ms));
-    Ending::failed(format_args!("{option}: the logs do not cover {}; they have {first} to {last}", shown(ms)))
+    let next = if option == "--at" && ms > span.last.ms { "; without --at it tells who holds at the end" } else { "" };
+    Ending::failed(format_args!("{option}: the logs do not cover {}; they have {first} to {last}{next}", shown(ms)))
 }
 
 /// Prints what is told.
@@ -209,7 +238,7 @@ impl Teller<'_> {
             Event::Item(item) => self.item(event, item),
             Event::Overlap(overlap) => self.overlap(event, overlap),
             Event::Replayed(last) => {
-                self.until_ms = self.window.until().unwrap_or(last.ms);
+                self.until_ms = self.window.end(*last);
                 Ok(())
             }
             // Nothing is known about an event of a later version.

@@ -43,9 +43,12 @@ impl ServerLogs {
             }
         }
         if logs.addresses.is_empty() && !files.is_empty() {
-            let why =
-                "--server-log: no session is opened in it; it must be the text log of a server, with the level INFO";
-            return Err(Ending::failed(why));
+            let names: Vec<_> = files.iter().map(|file| file.display().to_string()).collect();
+            return Err(Ending::failed(format_args!(
+                "--server-log {}: no session is opened in it; it must be the text log of a server that logs this: from \
+                 3.6 on at the level DEBUG of org.apache.zookeeper.server.ZooKeeperServer",
+                names.join(", ")
+            )));
         }
         Ok(logs)
     }

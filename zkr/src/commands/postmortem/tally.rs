@@ -86,7 +86,9 @@ impl Tally {
         let read = match (at, summary.first, summary.last) {
             (Some(at), _, _) => format!("at {}", shown(at)),
             (None, Some(first), Some(last)) => {
-                format!("{transactions} in {logs}, {} to {}", shown(first.ms), shown(last.ms))
+                // The clock of a later leader may be slow.
+                let (from, to) = (first.ms.min(last.ms), first.ms.max(last.ms));
+                format!("{transactions} in {logs}, {} to {}", shown(from), shown(to))
             }
             _ => format!("{transactions} in {logs}"),
         };

@@ -25,8 +25,9 @@ impl Time {
         match self {
             Time::At(ms) => ms,
             Time::Daily(ms) => {
-                let last = span.last.ms - span.last.ms.rem_euclid(DAY_MS) + ms;
-                let before = last - DAY_MS;
+                let midnight = span.last.ms.saturating_sub(span.last.ms.rem_euclid(DAY_MS));
+                let last = midnight.saturating_add(ms);
+                let before = last.saturating_sub(DAY_MS);
                 if last > span.last.ms && before >= span.first.ms { before } else { last }
             }
         }
@@ -60,7 +61,7 @@ fn dated(value: &str) -> Option<i64> {
     let (local, offset) = offset(value).unwrap_or((value, 0));
     let time = humantime::parse_rfc3339_weak(local).ok()?;
     let since = time.duration_since(UNIX_EPOCH).ok()?;
-    Some(i64::try_from(since.as_millis()).ok()? - offset * MINUTE_MS)
+    i64::try_from(since.as_millis()).ok()?.checked_sub(offset * MINUTE_MS)
 }
 
 /// Returns the part before an offset from UTC, and the offset in minutes.
