@@ -102,6 +102,7 @@ ensure_curator() {
 
 # What builds gssapi: the headers of Kerberos, and the parser of bindgen.
 ensure_kerberos() {
+    ! command -v apt-get >/dev/null && return
     command -v pkg-config >/dev/null && pkg-config --exists mit-krb5-gssapi &&
         compgen -G '/usr/lib/llvm-*/lib/libclang[-.][0-9s]*' >/dev/null && return
     may_install "a header of Kerberos, libclang or pkg-config (Debian's libkrb5-dev, libclang-dev and pkg-config)"

@@ -43,9 +43,11 @@ fn meaning(major: MajorFlags, minor: u32) -> Meaning {
         // KRB_AP_ERR_TKT_EXPIRED
         32 => transient("renew the ticket with kinit"),
         // KRB_AP_ERR_SKEW, KRB5_KDCREP_SKEW
-        37 | 139 => transient("set the clocks of this machine, the KDC and the server"),
+        37 | 148 => transient("set the clocks of this machine, the KDC and the server"),
         // KRB5_REALM_UNKNOWN, KRB5_REALM_CANT_RESOLVE, KRB5_KDC_UNREACH. A name service may be down.
         154 | 220 | 156 => transient("check the realm, its KDCs in krb5.conf, and the network"),
+        // KRB5_CC_BADNAME
+        139 => refused("correct the name of the ticket cache"),
         // KRB5_CC_NOTFOUND, KRB5_FCC_NOFILE
         141 | 195 => transient("get a ticket with kinit"),
         _ => meaning_of_major(major),
@@ -113,11 +115,14 @@ mod tests {
 
     #[test]
     fn what_the_kdc_decides_is_final_and_what_time_heals_is_not() {
-        for number in [6, 7, 18, 23, 24, 31, 68] {
+        for number in [6, 7, 18, 23, 24, 31, 68, 139] {
             assert!(!code(number).is_transient, "{number}");
         }
-        for number in [32, 37, 139, 141, 154, 156, 195, 220, 29, 52] {
+        for number in [32, 37, 148, 141, 154, 156, 195, 220, 29, 52] {
             assert!(code(number).is_transient, "{number}");
+        }
+        for (number, advice) in [(32, "kinit"), (37, "clocks"), (148, "clocks"), (139, "cache"), (156, "network")] {
+            assert!(code(number).advice.contains(advice), "{number}: {}", code(number).advice);
         }
         assert!(meaning(MajorFlags::GSS_S_CREDENTIALS_EXPIRED, 0).is_transient);
         let expired = Error { major: MajorFlags::GSS_S_CONTEXT_EXPIRED, minor: 0 };

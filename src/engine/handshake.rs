@@ -19,6 +19,8 @@ use crate::protocol::{
 };
 use crate::util::clock::{Clock, Instant};
 
+/// An authentication by SASL takes a few rounds. All of them together may take as long as this many waits.
+const SASL_WAITS: u32 = 4;
 /// The longest response to a connect request. A peer that announces more does not speak ZooKeeper's protocol.
 const LONGEST_CONNECT_RESPONSE: usize = 4 * 1024;
 
@@ -128,8 +130,22 @@ impl Handshake {
         Ok(())
     }
 
-    /// Authenticates the client by SASL. `patience` limits each wait, for the server and for the mechanism.
+    /// Authenticates the client by SASL. `patience` limits each wait, for the server and for the mechanism, and
+    /// [`SASL_WAITS`] of it limit the whole.
     pub(crate) async fn sasl(
+        &mut self,
+        authentication: Authentication,
+        patience: Duration,
+        events: &mut impl HandshakeEvents,
+    ) -> Result<(), Failure> {
+        let limit = patience * SASL_WAITS;
+        let exchange = self.exchange_tokens(authentication, patience, events);
+        tokio::time::timeout(limit, exchange)
+            .await
+            .unwrap_or_else(|_| Err(Failure::new(format!("the authentication by SASL was not over after {limit:?}"))))
+    }
+
+    async fn exchange_tokens(
         &mut self,
         mut authentication: Authentication,
         patience: Duration,
@@ -143,8 +159,12 @@ impl Handshake {
                 .map_err(|error| Failure::new(error.to_string()))?;
             self.send(&frame, patience).await?;
             let (header, body) = self.answer(self.latest_xid, patience, events).await?;
-            if !header.err.is_ok() {
-                return Err(authentication.refused());
+            match header.err {
+                ErrorCode::Ok => {}
+                ErrorCode::AuthFailed | ErrorCode::SessionClosedRequireSaslAuth => {
+                    return Err(authentication.refused());
+                }
+                code => return Err(Failure::new(format!("the server did not process the token of SASL ({code:?})"))),
             }
             events.answered();
             let answer = SaslResponse::from_frame(&body).map_err(|error| Failure::new(error.to_string()))?;
@@ -226,7 +246,9 @@ impl Handshake {
             let malformed = |error: crate::protocol::Malformed| Failure::new(error.to_string());
             let mut from = Reader::new(&frame);
             let header = ReplyHeader::decode(&mut from).map_err(malformed)?;
-            if header.err == ErrorCode::SessionClosedRequireSaslAuth {
+            // Such a server also answers a token that it refuses with this.
+            let is_refused_token = expected > 0 && header.xid == expected;
+            if header.err == ErrorCode::SessionClosedRequireSaslAuth && !is_refused_token {
                 return Err(Failure::Credentials("the server serves only authenticated clients".to_owned()));
             }
             match header.xid {

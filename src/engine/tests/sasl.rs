@@ -11,7 +11,7 @@ use futures::future::BoxFuture;
 use super::script::{ID, Peer, Stage, T, lost, next_event, settle, soon};
 use crate::engine::sasl::{SaslError, SaslExchange, SaslMechanism, SaslServer, SaslStep};
 use crate::engine::{Error, Opened, SessionEvent};
-use crate::protocol::{ErrorCode, OpCode, SaslRequest, SaslResponse, Secret};
+use crate::protocol::{ErrorCode, EventType, OpCode, SaslRequest, SaslResponse, Secret};
 use crate::util::mutex::Mutex;
 use crate::util::wait::forever;
 
@@ -170,18 +170,69 @@ async fn each_answer_of_the_server_is_a_step_before_the_first_request() {
 
 #[tokio::test(start_paused = true)]
 async fn a_token_that_the_server_refuses_ends_the_opening_in_the_words_of_the_mechanism() {
-    let mut stage = Scripted::new([SHORT]).stage(1);
+    // Servers that require SASL refuse with the second code.
+    for code in [ErrorCode::AuthFailed, ErrorCode::SessionClosedRequireSaslAuth] {
+        let mut stage = Scripted::new([SHORT]).stage(1);
+        let opening = stage.opening();
+        let script = async {
+            let mut peer = stage.peer().await;
+            peer.greet(T).await;
+            let asked = peer.expect(OpCode::Sasl).await;
+            peer.reply(asked.xid, 0, code, &SaslResponse { token: Secret(None) }).await;
+            peer
+        };
+        let (opened, _peer) = soon(async { tokio::join!(opening, script) }).await;
+        assert_eq!(opened.err(), Some(Error::AuthFailed));
+        assert_eq!(stage.ensemble.causes(), "zk1:2181: SASL SCRIPTED: the server refused alice");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_error_in_place_of_a_token_is_no_refusal() {
+    let mut stage = Scripted::new([SHORT, SHORT]).stage(1);
     let opening = stage.opening();
     let script = async {
         let mut peer = stage.peer().await;
         peer.greet(T).await;
         let asked = peer.expect(OpCode::Sasl).await;
-        peer.reply(asked.xid, 0, ErrorCode::AuthFailed, &SaslResponse { token: Secret(None) }).await;
+        peer.reply(asked.xid, 0, ErrorCode::SystemError, &SaslResponse { token: Secret(None) }).await;
+        let mut peer = stage.peer().await;
+        let causes = stage.ensemble.causes();
+        assert_eq!(causes, "zk1:2181: the server did not process the token of SASL (SystemError)");
+        peer.greet(T).await;
+        answer(&mut peer, b"ticket", None).await;
+        peer.serve_first().await;
         peer
     };
     let (opened, _peer) = soon(async { tokio::join!(opening, script) }).await;
-    assert_eq!(opened.err(), Some(Error::AuthFailed));
-    assert_eq!(stage.ensemble.causes(), "zk1:2181: SASL SCRIPTED: the server refused alice");
+    opened.expect("a session");
+}
+
+/// It sends events instead of an answer, each in time.
+#[tokio::test(start_paused = true)]
+async fn a_server_that_never_ends_the_authentication_is_left() {
+    let mut stage = Scripted::new([SHORT, SHORT]).stage(1);
+    let opening = stage.opening();
+    let script = async {
+        let mut peer = stage.peer().await;
+        peer.greet(T).await;
+        peer.expect(OpCode::Sasl).await;
+        let begun = tokio::time::Instant::now();
+        let mut next = loop {
+            peer.event(EventType::NodeCreated, "/a").await;
+            tokio::time::sleep(T / 10).await;
+            if let Some(next) = stage.waiting_peer() {
+                break next;
+            }
+        };
+        assert!(begun.elapsed() <= T * 2, "{:?}", begun.elapsed());
+        next.greet(T).await;
+        answer(&mut next, b"ticket", None).await;
+        next.serve_first().await;
+        next
+    };
+    let (opened, _peer) = soon(async { tokio::join!(opening, script) }).await;
+    opened.expect("a session");
 }
 
 #[tokio::test(start_paused = true)]

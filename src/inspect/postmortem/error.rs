@@ -59,7 +59,10 @@ pub enum Error {
         version: i32,
     },
     /// A log is compressed.
-    #[error("{}: it is compressed; unpack it first (only snapshots are read as gzip has compressed them)", file.display())]
+    #[error(
+        "{}: it is compressed; unpack it first (only snapshots are read as gzip has compressed them)",
+        file.display()
+    )]
     Compressed {
         /// The file.
         file: PathBuf,
