@@ -161,7 +161,8 @@ impl Handshake {
             let (header, body) = self.answer(self.latest_xid, patience, events).await?;
             match header.err {
                 ErrorCode::Ok => {}
-                ErrorCode::AuthFailed | ErrorCode::SessionClosedRequireSaslAuth => {
+                // The last is the answer of a server that knows no SASL.
+                ErrorCode::AuthFailed | ErrorCode::SessionClosedRequireSaslAuth | ErrorCode::Unimplemented => {
                     return Err(authentication.refused());
                 }
                 code => return Err(Failure::new(format!("the server did not process the token of SASL ({code:?})"))),

@@ -53,7 +53,8 @@ async fn under_the_standard_policy_a_term_ends_with_the_connection_and_under_the
         let selector = builder(&client, "alice").auto_requeue(RequeuePolicy::default());
         let selector = selector.start(actor("alice", &stage, [Act::ForEver])).expect("started");
         leads(&selector).await;
-        assert_eq!(server.disconnect(&client), 1);
+        // The question whether the server serves may still be under way, on a connection of its own.
+        assert!(server.disconnect(&client) > 0);
         tokio::time::sleep(T).await;
         leads(&selector).await;
         let terms = if policy == ErrorPolicy::Standard { 2 } else { 1 };
