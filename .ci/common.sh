@@ -45,6 +45,9 @@ finish() {
     if [ "$status" -eq 0 ]; then echo "ci: all passed"; else echo "ci: failed in: ${steps[-1]}" >&2; fi
 }
 trap finish EXIT
+# Otherwise a run that is ended from outside would report that all has passed.
+trap 'exit 143' TERM
+trap 'exit 130' INT
 
 # What is missing is installed, and a daemon that does not run is started, unless the script was told not to.
 no_install=

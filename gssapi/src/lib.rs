@@ -1,14 +1,14 @@
 //! Kerberos for [`zookeeper_recipes`]: the mechanism GSSAPI of SASL (RFC 4752), by the system's GSSAPI library.
 //!
 //! ```no_run
-//! use zookeeper_recipes::{Acl, Client, Permissions, Sasl};
+//! use zookeeper_recipes::{Acl, Client, Sasl};
 //! use zookeeper_recipes_gssapi::Gssapi;
 //!
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 //! let app = Gssapi::keytab("/etc/app.keytab", "app@EXAMPLE.ORG")?;
 //! let client = Client::builder("zk1.example.org,zk2.example.org")
 //!     .sasl(Sasl::mechanism(app))
-//!     .acls([Acl::new(Permissions::ALL, "sasl", "app@EXAMPLE.ORG")])
+//!     .acls([Acl::creator_all()])
 //!     .connect()
 //!     .await?;
 //! # Ok(())

@@ -169,7 +169,7 @@ impl Search {
                 continue;
             }
             self.pause().await;
-            // Asked anew in each attempt: the name of a server may have had no address for a moment.
+            // Asked again in each attempt: the name of a server may have had no address for a moment.
             if self.is_listed().await {
                 self.changed().await;
                 continue;

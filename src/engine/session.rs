@@ -31,12 +31,12 @@ const MOST_DOUBLINGS: u32 = 5;
 /// How long after the end of a connection a server may still report that it serves, because it has not noticed yet that
 /// its leader is gone. It closes all connections when it notices.
 const UNNOTICED: Duration = Duration::from_millis(300);
+/// That wait is at most the session timeout divided by this.
+const MOST_UNNOTICED: u32 = 20;
 /// A lookup of SRV records may take the session timeout divided by this, while some servers are known.
 const LOOKUP: u32 = 20;
 /// A session that leaves its server waits for the last answers for at most the session timeout divided by this.
 const LAST_ANSWERS: u32 = 10;
-/// That wait is at most the session timeout divided by this.
-const MOST_UNNOTICED: u32 = 20;
 
 /// A session that was just opened, and its events.
 pub(crate) struct Opened {
@@ -48,6 +48,7 @@ pub(crate) struct Opened {
 struct Connected {
     handshake: Handshake,
     host: usize,
+    /// Where the host is: what the list of servers is compared with.
     place: Place,
     /// The server has answered something after the connect request.
     is_usable: bool,
@@ -365,11 +366,13 @@ impl Task {
         Serving::new(&mut self.state, frames, latest_read, host, is_usable, departure).run().await
     }
 
-    /// Returns what moves the session if the list of servers changes. ClickHouse Keeper cannot move a session.
+    /// Returns what moves the session when the list of servers, which can change, no longer has its server. ClickHouse
+    /// Keeper cannot move a session.
     fn departure(&self, place: Place) -> Option<Departure> {
         let (environment, shared) = (self.state.environment.clone(), Arc::clone(&self.state.shared));
+        let can_change = environment.options.servers.is_some() || environment.options.follows_configuration;
         let limit = shared.timeout() / LAST_ANSWERS;
-        let moves = shared.link.closing().is_none() && !is_keeper(&self.state.identity.password.0);
+        let moves = can_change && shared.link.closing().is_none() && !is_keeper(&self.state.identity.password.0);
         moves.then(|| Departure::new(environment, shared, place, limit))
     }
 

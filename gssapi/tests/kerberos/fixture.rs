@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use zookeeper_recipes::{Client, ClientBuilder, CreateMode, Error, ErrorKind, Sasl};
 use zookeeper_recipes_gssapi::Gssapi;
@@ -52,13 +52,10 @@ async fn refused(builder: ClientBuilder) -> Error {
     error
 }
 
-/// The client hears at once that its credentials are refused. Returns the error.
+/// The client hears that its credentials are refused, long before it would give up. Returns the error.
 pub(crate) async fn is_turned_away(builder: ClientBuilder) -> String {
-    let limit = Duration::from_secs(10);
-    let begun = Instant::now();
-    let error = refused(builder.connection_timeout(limit)).await;
+    let error = refused(builder.connection_timeout(SOON * 3)).await;
     assert_eq!(error.kind(), ErrorKind::AuthFailed, "{error}");
-    assert!(begun.elapsed() < limit / 2, "it does not ask again and again");
     error.to_string()
 }
 

@@ -10,7 +10,7 @@ use super::{Endpoint, Record};
 
 /// Asks the name servers of the system's configuration for the SRV records of a name.
 pub(crate) async fn lookup(name: String) -> io::Result<Vec<Record>> {
-    // Made anew each time: the system's configuration may have changed.
+    // Made again each time: the system's configuration may have changed.
     let mut builder = TokioResolver::builder_tokio().map_err(io::Error::other)?;
     // Each pass over the servers is to see the present records.
     builder.options_mut().cache_size = 0;

@@ -69,8 +69,8 @@ pub enum Error {
     },
     /// Two files have different transactions of one number.
     #[error(
-        "{} and {} have different transactions {zxid:#x}: they are not of one ensemble, or one began anew; give the \
-        files of one",
+        "{} and {} have different transactions {zxid:#x}: they are not of one ensemble, or one was begun again; give \
+        the files of one",
         file.display(),
         other.display()
     )]

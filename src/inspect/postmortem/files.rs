@@ -67,7 +67,7 @@ impl Files {
         for entry in fs::read_dir(directory).map_err(failed)? {
             let path = entry.map_err(failed)?.path();
             let name = path.file_name().and_then(|name| name.to_str());
-            // There may be a directory of that name, with files that somebody has kept.
+            // There may be a directory of that name, with files that a person has kept.
             let Some(name) = name.filter(|_| path.is_file()) else { continue };
             if let Some(zxid) = zxid_of(name, LOG) {
                 self.logs.push(Named { path, zxid, is_explicit: false });

@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_writer_that_becomes_a_reader_overtakes_nobody() {
+    fn a_writer_that_becomes_a_reader_overtakes_no_other() {
         let mut line = order(&[("a__WRIT__0000000001", 1), ("b__READ__0000000002", 2)]);
         assert_eq!(granted(&mut line), ["a__WRIT__0000000001"]);
         line.insert("a__READ__0000000001", Some(1), 3);

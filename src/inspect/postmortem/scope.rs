@@ -61,7 +61,7 @@ pub(super) fn kind(path: &str, owner: i64) -> Kind {
     if queue::is_item_of_any_kind(name) {
         return match items_of_claims(dir) {
             Some(items) => Kind::Claim { item: join(&items, name) },
-            // Nobody puts an item that ends with a session: it is the lock of one, at a path of its own.
+            // No producer puts an item that ends with a session: it is the lock of one, at a path of its own.
             None if is_ephemeral => Kind::Node,
             None => Kind::Item,
         };

@@ -54,7 +54,7 @@ fn a_log_that_ends_anywhere_is_read_up_to_there() {
 #[test]
 fn changed_bytes_are_noticed() {
     let bytes = log().bytes;
-    // The second transaction is that of the second session, and each of the first two has 36 bytes and a frame of 13.
+    // The second transaction opens the second session, and each of the first two has 36 bytes and a frame of 13.
     let second = 16 + 49;
     let changed = |at: usize, bit: u8| {
         let mut bytes = bytes.to_vec();
