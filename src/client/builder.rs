@@ -8,8 +8,9 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use super::Client;
-use super::connect::{Environment, connect};
-use super::core::{Config, Heartbeat};
+use super::checks::{at_least, has_entries, in_range};
+use super::connect::connect;
+use super::core::{Config, Environment, Heartbeat};
 use super::error::{Error, ErrorKind};
 use super::platform::{Host, Platform};
 use super::retry::RetryPolicy;
@@ -80,6 +81,7 @@ pub struct ClientBuilder {
     max_response_bytes: usize,
     silence_timeout: Option<Duration>,
     spread_reconnects: bool,
+    read_only: bool,
     ensemble_tracker: bool,
     server_list: Option<ServerList>,
     dedicated_runtime: bool,
@@ -126,6 +128,7 @@ impl ClientBuilder {
             max_response_bytes: i32::MAX as usize,
             silence_timeout: None,
             spread_reconnects: false,
+            read_only: false,
             ensemble_tracker: false,
             server_list: None,
             dedicated_runtime: false,
@@ -265,6 +268,19 @@ impl ClientBuilder {
         self
     }
 
+    /// Sets whether the client only reads, and may do so on a read-only server: one in contact with no majority of the
+    /// ensemble, started with `readonlymode.enabled`. Default false: such servers are avoided.
+    ///
+    /// The client holds and writes nothing, on any server: [`ErrorKind::ReadOnly`] says so, without a request. A
+    /// [`Cache`](crate::cache), a shared value or a discovery of services can be built on it. What it reads while it is
+    /// [`ReadOnly`](crate::ConnectionState::ReadOnly) may be old. It looks for another server, every half a minute
+    /// or so in the end, and moves there. Curator's `canBeReadOnly` clients also write while they can: use two here.
+    #[doc(alias = "canBeReadOnly")]
+    pub fn read_only(mut self, read_only: bool) -> Self {
+        self.read_only = read_only;
+        self
+    }
+
     /// Sets whether the client follows the ensemble's dynamic configuration (`/zookeeper/config`), which an operator
     /// changes by `reconfig`. Its servers then replace the ones in the connect string, at the start and after each
     /// change. A session whose server is no longer among them moves to one that is, as with a [`ServerList`]. This
@@ -376,6 +392,7 @@ impl ClientBuilder {
             longest_answer: self.max_response_bytes,
             connection_timeout: self.connection_timeout,
             spread_reconnects: self.spread_reconnects,
+            read_only: self.read_only,
             auths: self.auths.clone(),
             servers: self.server_list.as_ref().map(ServerList::subscribe),
             ..Options::new(connect_string, self.session_timeout, clock, runtime.system_spawner(), jitter)
@@ -456,12 +473,7 @@ impl ClientBuilder {
         }
         at_least("max request bytes", self.max_request_bytes, LEAST_REQUEST)?;
         at_least("max response bytes", self.max_response_bytes, LEAST_RESPONSE)?;
-        if self.acls.is_empty() {
-            return Err(Error::new(
-                ErrorKind::InvalidArgument,
-                "acls: an empty list; give at least one entry, such as Acl::anyone_all()",
-            ));
-        }
+        has_entries(&self.acls)?;
         Ok(Config {
             servers: servers.to_owned(),
             namespace: Namespace::new(&self.namespace)?,
@@ -471,6 +483,7 @@ impl ClientBuilder {
             min_session_timeout: self.min_session_timeout,
             retry: self.retry.clone(),
             error_policy: self.error_policy,
+            read_only: self.read_only,
             heartbeat: self.heartbeat,
             acls: self.acls.clone(),
             max_request_bytes: self.max_request_bytes,
@@ -482,19 +495,4 @@ impl ClientBuilder {
         let paths = crate::metrics::Paths::new(Namespace::new(&self.namespace)?, &self.metric_paths);
         paths.map(Meter::new).map_err(|error| Error::new(ErrorKind::InvalidPath, format!("metric paths: {error}")))
     }
-}
-
-fn at_least(what: &str, value: usize, least: usize) -> Result<(), Error> {
-    if value >= least {
-        return Ok(());
-    }
-    Err(Error::new(ErrorKind::InvalidArgument, format!("{what} of {value}: must be at least {least}")))
-}
-
-fn in_range(what: &str, value: Duration, least: Duration, most: Duration) -> Result<(), Error> {
-    if (least..=most).contains(&value) {
-        return Ok(());
-    }
-    let message = format!("{what} of {value:?}: must be at least {least:?} and at most {most:?}");
-    Err(Error::new(ErrorKind::InvalidArgument, message))
 }

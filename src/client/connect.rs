@@ -4,24 +4,12 @@ use std::sync::Arc;
 
 use tokio::sync::{mpsc, watch};
 
-use super::core::{Config, Core};
+use super::core::{Config, Core, Environment};
 use super::error::ErrorKind;
-use super::runtime::Runtime;
 use super::state::ConnectionState;
 use super::supervisor::Supervisor;
 use super::{Client, Owner, janitor};
-use crate::engine::{self, Ensemble};
-use crate::util::clock::Clock;
-use crate::util::random::Random;
-
-/// What a client depends on: its ensemble, runtime, clock and source of randomness.
-#[derive(Debug)]
-pub(crate) struct Environment {
-    pub(crate) ensemble: Arc<Ensemble>,
-    pub(crate) runtime: Runtime,
-    pub(crate) clock: Clock,
-    pub(crate) random: Random,
-}
+use crate::engine;
 
 /// Opens the first session and starts the tasks that keep the client alive.
 pub(super) async fn connect(
@@ -29,17 +17,17 @@ pub(super) async fn connect(
     config: Config,
     closed: watch::Sender<Option<bool>>,
 ) -> Result<Client, engine::Error> {
-    let Environment { ensemble, runtime, clock, random } = environment;
-    let lease = config.new_lease(clock);
-    let opening = ensemble.open(Arc::clone(&lease) as _);
+    let lease = config.new_lease(environment.clock);
+    let opening = environment.ensemble.open(Arc::clone(&lease) as _);
     let opened = tokio::time::timeout(config.connection_timeout, opening);
-    let first = opened.await.unwrap_or_else(|_| Err(engine::Error::Unreachable(ensemble.causes())))?;
+    let first = opened.await.unwrap_or_else(|_| Err(engine::Error::Unreachable(environment.ensemble.causes())))?;
     let (janitor, jobs) = mpsc::unbounded_channel();
     let (closing, close_requested) = watch::channel(false);
-    let core = Core::new(config, ensemble, clock, random, runtime, janitor, closing);
+    let state = if lease.is_read_only() { ConnectionState::ReadOnly } else { ConnectionState::Connected };
+    let core = Core::new(config, environment, state, janitor, closing);
     let close_outcome = closed.subscribe();
     let supervisor = Supervisor { core: Arc::clone(&core), closing: close_requested, closed };
-    let session = supervisor.install(&first, lease, ConnectionState::Connected, None);
+    let session = supervisor.install(&first, lease, state, None);
     core.runtime.spawn_system(supervisor.run(session, first.events));
     core.runtime.spawn_system(janitor::run(Arc::clone(&core), jobs));
     if core.ensemble.has_root() {

@@ -43,6 +43,15 @@ pub enum Heartbeat {
     Quorum,
 }
 
+/// What a client depends on: its ensemble, runtime, clock and source of randomness.
+#[derive(Debug)]
+pub(crate) struct Environment {
+    pub(crate) ensemble: Arc<Ensemble>,
+    pub(crate) runtime: Runtime,
+    pub(crate) clock: Clock,
+    pub(crate) random: Random,
+}
+
 /// The options that the client was built with.
 #[derive(Debug, Clone)]
 pub(crate) struct Config {
@@ -54,6 +63,8 @@ pub(crate) struct Config {
     pub(crate) min_session_timeout: Option<Duration>,
     pub(crate) retry: RetryPolicy,
     pub(crate) error_policy: ErrorPolicy,
+    /// Whether the client only reads, and may do so on a read-only server.
+    pub(crate) read_only: bool,
     pub(crate) heartbeat: Heartbeat,
     pub(crate) acls: Vec<Acl>,
     pub(crate) max_request_bytes: usize,
@@ -67,7 +78,7 @@ impl Config {
         let options = LeaseOptions {
             tick: self.tick,
             least_timeout: self.min_session_timeout,
-            ends_with_connection: self.error_policy == ErrorPolicy::Standard,
+            ends_with_connection: self.read_only || self.error_policy == ErrorPolicy::Standard,
             always_needs_quorum: self.heartbeat == Heartbeat::Quorum,
         };
         Arc::new(Lease::new(clock, options))
@@ -150,13 +161,12 @@ pub(crate) struct Core {
 impl Core {
     pub(crate) fn new(
         config: Config,
-        ensemble: Arc<Ensemble>,
-        clock: Clock,
-        random: Random,
-        runtime: Runtime,
+        environment: Environment,
+        state: ConnectionState,
         janitor: mpsc::UnboundedSender<Deletion>,
         closing: watch::Sender<bool>,
     ) -> Arc<Self> {
+        let Environment { ensemble, runtime, clock, random } = environment;
         let meter = Arc::clone(&config.meter);
         for reason in [EndReason::Expired, EndReason::GivenUp, EndReason::Replaced, EndReason::Refused] {
             meter.announce(&table::SESSIONS_ENDED, &[Label::Is(reason.name())]);
@@ -168,7 +178,7 @@ impl Core {
             clock,
             random,
             runtime,
-            states: StatePublisher::new(&meter),
+            states: StatePublisher::new(&meter, state),
             log: Arc::new(RequestLog::new(&meter)),
             janitor,
             current: watch::Sender::new(Current::None),

@@ -27,6 +27,10 @@ pub struct Error {
 /// The operation that errors of [`Client::create`](crate::Client::create) name.
 pub(super) const CREATE: &str = "create";
 
+/// Why a client that only reads refuses a write, and a recipe that needs one.
+const READ_ONLY: &str =
+    "the client only reads, as it was built with read_only(true); build this on a client of its own, without that";
+
 /// The kinds of failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -64,6 +68,8 @@ pub enum ErrorKind {
     /// The fence of this transaction is no longer valid: the hold was released or lost, or another process has acquired
     /// it. Nothing was changed.
     Fenced,
+    /// The client only reads: it was built with [`read_only`](crate::ClientBuilder::read_only). Nothing was done.
+    ReadOnly,
     /// The server is overloaded.
     Throttled,
     /// A quota of the path is exceeded.
@@ -107,6 +113,7 @@ impl ErrorKind {
             ErrorKind::InvalidArgument => "invalid_argument",
             ErrorKind::SequenceExhausted => "sequence_exhausted",
             ErrorKind::Fenced => "fenced",
+            ErrorKind::ReadOnly => "read_only",
             ErrorKind::Throttled => "throttled",
             ErrorKind::QuotaExceeded => "quota_exceeded",
             ErrorKind::Unimplemented => "unimplemented",
@@ -171,6 +178,10 @@ impl Error {
     /// Returns whether everything held through the session is lost.
     pub fn is_lost(&self) -> bool {
         self.kind.is_lost()
+    }
+
+    pub(crate) fn read_only(doing: &str, path: &str) -> Self {
+        Error::from_engine(doing, path, engine::Error::ReadOnly)
     }
 
     pub(crate) fn closed(what: &str) -> Self {
@@ -239,6 +250,7 @@ impl Error {
             }
             E::InvalidAcl => (ErrorKind::InvalidAcl, "the server does not accept the ACL".into()),
             E::QuotaExceeded => (ErrorKind::QuotaExceeded, "a quota is exceeded".into()),
+            E::ReadOnly => (ErrorKind::ReadOnly, READ_ONLY.into()),
             E::Throttled => (ErrorKind::Throttled, "the server is overloaded".into()),
             E::Unimplemented(op) => {
                 (ErrorKind::Unimplemented, format!("the server does not support {}", op.description()))

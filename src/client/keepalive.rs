@@ -35,6 +35,8 @@ enum Phase {
     Unconfirmed,
     /// Connected, but the lease expired while something depended on it.
     Lapsed,
+    /// Connected to a read-only server. Nothing is held, and nothing extends the lease.
+    ReadOnly,
     /// Not connected.
     Down(Loss),
 }
@@ -87,7 +89,9 @@ impl<'a> Keepalive<'a> {
             checked: Duration::MAX,
         };
         keepalive.check_timeout();
-        if !session.lease().is_settled() {
+        if session.lease().is_read_only() {
+            keepalive.only_read();
+        } else if !session.lease().is_settled() {
             // The session's first connections broke before it could be used.
             keepalive.await_confirmation();
         }
@@ -158,6 +162,7 @@ impl<'a> Keepalive<'a> {
                 self.beat_if_due(now);
             }
             Phase::Up | Phase::Lapsed => self.keep_the_lease(now),
+            Phase::ReadOnly => {}
         }
         None
     }
@@ -208,7 +213,7 @@ impl<'a> Keepalive<'a> {
             Phase::Down(loss) => (deadline > now, Some(loss.last_contact + self.session.timeout())),
             Phase::Unconfirmed => (deadline > now, self.beat_due()),
             Phase::Up | Phase::Lapsed if self.core.is_in_use(now) => (self.must_report_lapse, self.beat_due()),
-            Phase::Up | Phase::Lapsed => return None,
+            Phase::Up | Phase::Lapsed | Phase::ReadOnly => return None,
         };
         lapse.then_some(deadline).into_iter().chain(other).min()
     }
@@ -294,6 +299,22 @@ impl<'a> Keepalive<'a> {
         self.beat(self.core.clock.now());
     }
 
+    /// Lets reads continue on a read-only server, which cannot confirm anything.
+    fn only_read(&mut self) {
+        self.phase = Phase::ReadOnly;
+        self.must_report_lapse = false;
+        self.connection += 1;
+        self.session.set_condition(Condition::Connected(self.connection));
+        if self.core.states.publish(ConnectionState::ReadOnly) {
+            tracing::warn!(
+                event = "read_only",
+                session = self.session.label(),
+                state = %ConnectionState::ReadOnly,
+                "connected to a server that only answers reads: it is in contact with no other, and may be far behind"
+            );
+        }
+    }
+
     /// Ends the wait for that answer. The ensemble accepted the session on this connection, so it renewed the session
     /// after the old connection broke.
     fn confirm(&mut self) {
@@ -328,7 +349,11 @@ impl<'a> Keepalive<'a> {
             }
             SessionEvent::Connected => {
                 self.check_timeout();
-                self.await_confirmation();
+                if self.session.lease().is_read_only() {
+                    self.only_read();
+                } else {
+                    self.await_confirmation();
+                }
                 None
             }
             SessionEvent::Expired => Some(EndReason::Expired),

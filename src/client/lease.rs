@@ -131,6 +131,8 @@ enum Link {
     Unproven,
     /// Connected; the ensemble has renewed the session on this connection.
     Proven,
+    /// Connected to a read-only server, whose answers prove nothing.
+    ReadOnly,
     /// Not connected.
     Down,
 }
@@ -204,10 +206,20 @@ impl Lease {
         if state.ended { Duration::ZERO } else { state.deadline.since(self.clock.now()) }
     }
 
-    /// Returns whether the session is connected, and the ensemble has renewed it on this connection.
+    /// Returns whether the session is connected, and the ensemble has renewed it on this connection or, because the
+    /// server is read-only, never will.
     pub(crate) fn is_settled(&self) -> bool {
         let state = self.lock();
-        state.link == Link::Proven && !state.suspended
+        match state.link {
+            Link::Proven => !state.suspended,
+            Link::ReadOnly => true,
+            Link::New | Link::Unproven | Link::Down => false,
+        }
+    }
+
+    /// Returns whether the server of the session only answers reads.
+    pub(crate) fn is_read_only(&self) -> bool {
+        self.lock().link == Link::ReadOnly
     }
 
     /// Voids all grants so far, and refuses new ones until [`resume`](Self::resume).
@@ -348,7 +360,7 @@ impl Lease {
 
     fn note(&self, answered: Answered, proof: Proof) {
         let mut state = self.lock();
-        if state.link == Link::Down {
+        if matches!(state.link, Link::Down | Link::ReadOnly) {
             return;
         }
         self.remember(&mut state, answered);
@@ -406,11 +418,19 @@ impl Observer for Lease {
             self.set_deadline(&mut state, deadline);
         } else {
             state.link = Link::Unproven;
-            state.least = state.least.min(granted);
+            state.least = if state.least.is_zero() { granted } else { state.least.min(granted) };
             state.unanswered = false;
             let deadline = (state.connecting + self.length(state.least)).min(state.deadline_at_loss);
             self.set_deadline(&mut state, deadline);
         }
+    }
+
+    /// A client that accepts such a server holds nothing, so the deadline stays as it is.
+    fn connected_read_only(&self, granted: Duration) {
+        let mut state = self.lock();
+        state.timeout = granted;
+        state.link = Link::ReadOnly;
+        state.suspended = true;
     }
 
     fn answered(&self, sent: Instant, proof: Proof) {

@@ -2,6 +2,7 @@
 //! deletes.
 
 pub(crate) mod builder;
+mod checks;
 pub(crate) mod connect;
 pub(crate) mod core;
 mod delete;
@@ -134,8 +135,14 @@ impl Client {
     }
 
     /// Checks the arguments of a recipe's builder: `path` must name a node below the root, and this client must be
-    /// open.
+    /// open, and write.
     pub(crate) fn open_path(&self, path: &str) -> Result<(), Error> {
+        self.open_path_to_read(path)?;
+        if self.core().config.read_only { Err(Error::read_only("use", path)) } else { Ok(()) }
+    }
+
+    /// Does the same as `open_path` for a recipe that is of use to a client that only reads.
+    pub(crate) fn open_path_to_read(&self, path: &str) -> Result<(), Error> {
         crate::util::path::validate(path)?;
         if self.is_closed() { Err(Error::closed("client")) } else { Ok(()) }
     }

@@ -64,6 +64,8 @@ pub(crate) struct Session {
     condition: watch::Sender<Condition>,
     log: Arc<RequestLog>,
     runtime: Runtime,
+    /// Whether nothing may be written.
+    read_only: bool,
     contenders: AtomicUsize,
 }
 
@@ -73,6 +75,7 @@ impl Session {
         lease: Arc<Lease>,
         log: &Arc<RequestLog>,
         runtime: &Runtime,
+        read_only: bool,
     ) -> Self {
         Session {
             engine,
@@ -80,6 +83,7 @@ impl Session {
             condition: watch::Sender::new(Condition::Connected(0)),
             log: Arc::clone(log),
             runtime: runtime.clone(),
+            read_only,
             contenders: AtomicUsize::new(0),
         }
     }
@@ -100,6 +104,12 @@ impl Session {
 
     pub(crate) fn timeout(&self) -> Duration {
         self.lease.timeout()
+    }
+
+    /// Returns how long ago the ensemble may have confirmed what counts as fresh. What a read-only server tells never
+    /// does.
+    pub(crate) fn fresh_for(&self) -> Duration {
+        if self.lease.is_read_only() { Duration::ZERO } else { self.timeout() / 3 }
     }
 
     pub(crate) fn lease(&self) -> &Lease {
@@ -294,11 +304,11 @@ impl Session {
     }
 
     pub(crate) fn create(&self, path: &str, data: &[u8], mode: CreateMode, acls: &[Acl]) -> Reply<(String, Stat)> {
-        self.log.record(Request::Create, self.engine.create(path, data, mode, acls))
+        self.write(Request::Create, || self.engine.create(path, data, mode, acls))
     }
 
     pub(crate) fn delete(&self, path: &str, version: Option<i32>) -> Reply<()> {
-        self.log.record(Request::Delete, self.engine.delete(path, version))
+        self.write(Request::Delete, || self.engine.delete(path, version))
     }
 
     pub(crate) fn exists(&self, path: &str) -> Reply<Option<Stat>> {
@@ -336,7 +346,7 @@ impl Session {
     }
 
     pub(crate) fn set_data(&self, path: &str, data: &[u8], version: Option<i32>) -> Reply<Stat> {
-        self.log.record(Request::SetData, self.engine.set_data(path, data, version))
+        self.write(Request::SetData, || self.engine.set_data(path, data, version))
     }
 
     pub(crate) fn list_children(&self, path: &str) -> Reply<(Vec<String>, Stat)> {
@@ -356,11 +366,30 @@ impl Session {
     }
 
     pub(crate) fn multi(&self, ops: Vec<Op>) -> Reply<Multi> {
-        self.log.record(Request::Multi, self.engine.multi(ops))
+        self.write(Request::Multi, || self.engine.multi(ops))
     }
 
+    /// Waits until the server has caught up with the leader. A read-only server, which only a client that only reads
+    /// uses, has no leader, and nothing newer.
     pub(crate) fn sync(&self, path: &str) -> Reply<()> {
-        self.log.record(Request::Sync, self.engine.sync(path))
+        let synced = self.log.record(Request::Sync, self.engine.sync(path));
+        if !self.read_only {
+            return synced;
+        }
+        Box::pin(async move {
+            match synced.await {
+                Err(engine::Error::ReadOnly) => Ok(()),
+                outcome => outcome,
+            }
+        })
+    }
+
+    /// Sends a request that writes, unless the client only reads.
+    fn write<T: Send + 'static>(&self, request: Request, send: impl FnOnce() -> Reply<T>) -> Reply<T> {
+        if self.read_only {
+            return Box::pin(std::future::ready(Err(engine::Error::ReadOnly)));
+        }
+        self.log.record(request, send())
     }
 
     /// Returns a grant to rely on an owned node of this session, if the lease is valid now.

@@ -29,6 +29,7 @@ const CAPACITY: usize = 1_024;
 /// | `Suspended` | the connection broke, the server was silent for too long, or the lease expired while connected |
 /// | `Reconnected` | a quorum of the ensemble has answered on a new connection, or the lease is proven again |
 /// | `Lost` | the servers ended the session or refused the credentials, or L has passed since the last contact |
+/// | `ReadOnly` | the client, which only reads, is connected to a read-only server; also as its first state |
 ///
 /// A server is silent for too long if it leaves a request unanswered for 0.4 T
 /// ([`silence_timeout`](crate::ClientBuilder::silence_timeout)), or a ping. The client sends a ping after T/3 without a
@@ -55,7 +56,7 @@ const CAPACITY: usize = 1_024;
 #[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "kebab-case"))]
 #[non_exhaustive]
 pub enum ConnectionState {
-    /// The first session is open. Published once per client.
+    /// The first session is open. Published once per client, unless its first state was `ReadOnly`.
     Connected,
     /// The session may be lost. Under [`ErrorPolicy::Standard`] nothing is held now.
     /// [`Client::last_error`](crate::Client::last_error) reports each server's answer to the attempts to reconnect.
@@ -64,7 +65,8 @@ pub enum ConnectionState {
     Reconnected,
     /// The session has ended, and with it everything it held.
     Lost,
-    /// Connected to a read-only server. Not used in this version: such servers are avoided.
+    /// Connected to a server that only answers reads, because it is in contact with no majority of the ensemble. What
+    /// it tells may be old. Only a [`read_only`](crate::ClientBuilder::read_only) client uses such servers.
     ReadOnly,
 }
 
@@ -132,15 +134,15 @@ pub(crate) struct StatePublisher {
 }
 
 impl StatePublisher {
-    /// Starts as `Connected`: a client exists only once it is connected.
-    pub(crate) fn new(meter: &Arc<Meter>) -> Arc<Self> {
+    /// Starts with the state of the first connection: a client exists only once it is connected.
+    pub(crate) fn new(meter: &Arc<Meter>, state: ConnectionState) -> Arc<Self> {
         let publisher = StatePublisher {
-            latest: Mutex::new(ConnectionState::Connected),
+            latest: Mutex::new(state),
             changes: Mutex::new(Some(broadcast::Sender::new(CAPACITY))),
             meter: Arc::clone(meter),
             among: Mutex::new(None),
         };
-        publisher.measure(ConnectionState::Connected);
+        publisher.measure(state);
         Arc::new(publisher)
     }
 
@@ -280,7 +282,7 @@ mod tests {
 
     #[test]
     fn a_subscriber_sees_the_latest_state_and_every_change_after_it() {
-        let publisher = StatePublisher::new(&Arc::default());
+        let publisher = StatePublisher::new(&Arc::default(), ConnectionState::Connected);
         publisher.publish(ConnectionState::Suspended);
         let mut states = publisher.subscribe();
         publisher.publish(ConnectionState::Suspended);
@@ -293,7 +295,7 @@ mod tests {
 
     #[test]
     fn a_reader_too_far_behind_gets_an_error_and_its_stream_ends() {
-        let publisher = StatePublisher::new(&Arc::default());
+        let publisher = StatePublisher::new(&Arc::default(), ConnectionState::Connected);
         let mut states = publisher.subscribe();
         assert_eq!(states.next().now_or_never(), Some(Some(Ok(ConnectionState::Connected))));
         for _ in 0..CAPACITY / 2 + 1 {

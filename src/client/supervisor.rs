@@ -59,8 +59,9 @@ impl Supervisor {
                 self.finish(&session, Box::pin(std::future::ready(()))).await;
                 return;
             };
-            session = self.install(&opened, lease, ConnectionState::Reconnected, last_contact);
-            self.core.states.publish(ConnectionState::Reconnected);
+            let state = if lease.is_read_only() { ConnectionState::ReadOnly } else { ConnectionState::Reconnected };
+            session = self.install(&opened, lease, state, last_contact);
+            self.core.states.publish(state);
             events = opened.events;
         }
     }
@@ -99,7 +100,8 @@ impl Supervisor {
         last_contact: Option<Instant>,
     ) -> Arc<Session> {
         let engine = Arc::clone(&opened.session);
-        let session = Arc::new(Session::new(engine, lease, &self.core.log, &self.core.runtime));
+        let read_only = self.core.config.read_only;
+        let session = Arc::new(Session::new(engine, lease, &self.core.log, &self.core.runtime, read_only));
         tracing::info!(
             event = "session_opened",
             session = session.label(),

@@ -1,4 +1,5 @@
-//! Moves a session away from a server that the list of servers no longer has: an operator will stop it soon.
+//! Moves a session away from a server that the list of servers no longer has, because an operator will stop it soon;
+//! and away from a read-only server, which is in contact with no other.
 //!
 //! Nothing is lost by the move. The connection is kept until another server of the list says that it serves. Then no
 //! further request is written, and the connection ends when the last answer has arrived. The requests that were held
@@ -6,8 +7,9 @@
 //!
 //! All clients of a fleet see a change of the list at once, so each waits for a random time. If the session cannot be
 //! moved, it stays where it is. The attempts have growing pauses, and end after [`MOST_TRIES`]; a later change of the
-//! list starts them again.
+//! list starts them again. On a read-only server they go on, every half a minute or so.
 
+use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -19,8 +21,10 @@ use tokio::sync::watch;
 
 use super::connect_string::Endpoint;
 use super::environment::Environment;
+use super::handshake::is_of_keeper;
 use super::hosts::{SrvrSupport, Turn};
 use super::shared::Shared;
+use super::state::SessionState;
 use crate::util::clock::Instant;
 use crate::util::wait::forever;
 
@@ -32,6 +36,29 @@ const MOST_TRIES: u32 = 10;
 const TRUSTING: u32 = 4;
 /// How long a server may take to say whether it serves.
 const PATIENCE: Duration = Duration::from_secs(2);
+
+/// The last answers may take the session timeout divided by this.
+const LAST_ANSWERS: u32 = 10;
+/// On a read-only server the pauses double so often.
+const MOST_DOUBLINGS: u32 = 6;
+
+/// Why a session is to leave its server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reason {
+    /// The list of servers may change, and no longer have it.
+    NotListed,
+    /// It only answers reads.
+    ReadOnly,
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Reason::NotListed => "the list of servers no longer has its server",
+            Reason::ReadOnly => "its server only answers reads",
+        })
+    }
+}
 
 /// The server that a session is connected to.
 #[derive(Debug, Clone)]
@@ -47,14 +74,15 @@ pub(crate) struct Departure {
     environment: Environment,
     shared: Arc<Shared>,
     place: Place,
+    reason: Reason,
     /// How long the last answers may take.
     limit: Duration,
     phase: Phase,
 }
 
 enum Phase {
-    /// Until the list lacks the server, and another server serves. A future that is polled only when it was woken: this
-    /// is on the way of every answer.
+    /// Until the session is to leave the server, and another one serves. A future that is polled only when it was
+    /// woken: this is on the way of every answer.
     Staying(FuturesUnordered<BoxFuture<'static, Found>>),
     /// Until the last answers have arrived, or the time is over.
     Draining { over: BoxFuture<'static, ()>, found: Found, _held_back: HeldBack },
@@ -72,6 +100,7 @@ struct Found {
 pub(crate) struct Leave {
     pub(crate) from: Endpoint,
     pub(crate) to: String,
+    pub(crate) reason: Reason,
 }
 
 /// Holds requests back until it is dropped.
@@ -91,10 +120,19 @@ impl Drop for HeldBack {
 }
 
 impl Departure {
-    /// `limit` is how long the last answers may take.
-    pub(crate) fn new(environment: Environment, shared: Arc<Shared>, place: Place, limit: Duration) -> Self {
-        let phase = Phase::staying(Search::new(environment.clone(), place.clone(), 0, ""));
-        Departure { environment, shared, place, limit, phase }
+    /// Returns what moves the session away from a server that is read-only, or that a list which can change no longer
+    /// has. ClickHouse Keeper cannot move a session.
+    pub(crate) fn of(state: &SessionState, place: Place, read_only: bool) -> Option<Self> {
+        let (environment, shared) = (state.environment.clone(), Arc::clone(&state.shared));
+        let can_change = environment.options.servers.is_some() || environment.options.follows_configuration;
+        let may_move = shared.link.closing().is_none() && !is_of_keeper(&state.identity.password.0);
+        if !may_move || !(can_change || read_only) {
+            return None;
+        }
+        let reason = if read_only { Reason::ReadOnly } else { Reason::NotListed };
+        let limit = shared.timeout() / LAST_ANSWERS;
+        let phase = Phase::staying(Search::new(environment.clone(), place.clone(), reason));
+        Some(Departure { environment, shared, place, reason, limit, phase })
     }
 
     /// Resolves when the connection is to be closed. Until `self` is dropped, requests are held back then.
@@ -110,13 +148,13 @@ impl Departure {
                 }
                 Phase::Draining { found, .. } if self.shared.link.is_idle() => {
                     let (from, to) = (self.place.endpoint.clone(), std::mem::take(&mut found.name));
-                    return Poll::Ready(Leave { from, to });
+                    return Poll::Ready(Leave { from, to, reason: self.reason });
                 }
                 Phase::Draining { over, found, .. } => {
                     std::task::ready!(over.poll_unpin(cx));
                     let late = "the last answers did not arrive in time";
-                    let search = Search::new(self.environment.clone(), self.place.clone(), found.tries, late);
-                    self.phase = Phase::staying(search);
+                    let search = Search::new(self.environment.clone(), self.place.clone(), self.reason);
+                    self.phase = Phase::staying(Search { tries: found.tries, failure: late, ..search });
                 }
             }
         }
@@ -125,34 +163,39 @@ impl Departure {
 
 impl Phase {
     fn staying(search: Search) -> Self {
-        Phase::Staying(FuturesUnordered::from_iter([search.run().boxed()]))
+        let found = match search.reason {
+            Reason::NotListed => search.not_listed().boxed(),
+            Reason::ReadOnly => search.read_only().boxed(),
+        };
+        Phase::Staying(FuturesUnordered::from_iter([found]))
     }
 }
 
-/// Waits until the list lacks the server, and looks for another one.
+/// Waits until the session is to leave the server, and looks for another one.
 struct Search {
     environment: Environment,
     place: Place,
+    reason: Reason,
     lists: watch::Receiver<u64>,
     named: Option<watch::Receiver<Vec<Endpoint>>>,
     /// How many attempts to leave there were since the latest change of the list.
     tries: u32,
     /// Why the latest attempt failed.
-    reason: &'static str,
+    failure: &'static str,
 }
 
 impl Search {
-    fn new(environment: Environment, place: Place, tries: u32, reason: &'static str) -> Self {
+    fn new(environment: Environment, place: Place, reason: Reason) -> Self {
         let (lists, mut named) = (environment.hosts.lock().lists(), environment.named.clone());
         if let Some(named) = &mut named {
             named.mark_unchanged();
         }
         environment.refresh();
-        Search { environment, place, lists, named, tries, reason }
+        Search { environment, place, reason, lists, named, tries: 0, failure: "" }
     }
 
     /// Resolves when the list no longer has the server, and another one serves.
-    async fn run(mut self) -> Found {
+    async fn not_listed(mut self) -> Found {
         loop {
             if *self.lists.borrow_and_update() == self.place.list {
                 self.changed().await;
@@ -162,7 +205,7 @@ impl Search {
                 tracing::warn!(
                     event = "server_not_left",
                     host = %self.place.endpoint,
-                    reason = self.reason,
+                    reason = self.failure,
                     "the list of servers no longer has the server of this session, which could not be moved"
                 );
                 self.changed().await;
@@ -175,7 +218,18 @@ impl Search {
                 continue;
             }
             self.tries += 1;
-            self.reason = "no other server of the list could be reached, or said that it serves";
+            self.failure = "no other server of the list could be reached, or said that it serves";
+            if let Some(name) = self.find().await {
+                return Found { name, tries: self.tries };
+            }
+        }
+    }
+
+    /// Resolves when a server was found that does not only answer reads. Such a server says so.
+    async fn read_only(mut self) -> Found {
+        loop {
+            self.pause().await;
+            self.tries = (self.tries + 1).min(MOST_DOUBLINGS);
             if let Some(name) = self.find().await {
                 return Found { name, tries: self.tries };
             }
@@ -246,10 +300,10 @@ impl Search {
     }
 
     async fn serves(&self, turn: &Turn) -> bool {
-        let accepts_suffices = match turn.srvr {
-            SrvrSupport::Answers => false,
-            SrvrSupport::Unknown => self.tries >= TRUSTING,
-            SrvrSupport::Closes => true,
+        let accepts_suffices = match (self.reason, turn.srvr) {
+            (Reason::ReadOnly, _) | (_, SrvrSupport::Answers) => false,
+            (_, SrvrSupport::Unknown) => self.tries >= TRUSTING,
+            (_, SrvrSupport::Closes) => true,
         };
         if !accepts_suffices {
             return self.environment.check(turn, PATIENCE).await.is_ok();

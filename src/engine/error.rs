@@ -41,6 +41,8 @@ pub(crate) enum Error {
     },
     /// The answer cannot be decoded. The request may have been carried out.
     Undecodable(String),
+    /// The server, or this client, only reads. Nothing was done.
+    ReadOnly,
     /// The server refused the request for the reason in the text. Nothing was done.
     Refused(String),
     /// Any other error; the text says what. The request may have been carried out.
@@ -76,6 +78,7 @@ impl Error {
             Error::TooLarge(_) => "too_large",
             Error::AnswerTooLong { .. } => "answer_too_long",
             Error::Undecodable(_) => "undecodable",
+            Error::ReadOnly => "read_only",
             Error::Refused(_) => "refused",
             Error::Other(_) => "other",
         }

@@ -34,11 +34,23 @@ pub(crate) struct Identity {
     pub(crate) zxid: i64,
 }
 
+/// Returns whether the password is that of a session of ClickHouse Keeper, where all are zero.
+pub(crate) fn is_of_keeper(password: &[u8]) -> bool {
+    password.iter().all(|byte| *byte == 0)
+}
+
 /// Callbacks for answers and watch events that arrive during the handshake.
 pub(crate) trait HandshakeEvents {
     /// An answer arrived.
     fn answered(&mut self);
     fn event(&mut self, event: WatcherEvent);
+}
+
+/// Returns whether this is how a read-only server refuses to open a session: by an error for a request, not by the
+/// response to a connect request.
+fn opens_no_session(answer: &Bytes) -> bool {
+    let mut from = Reader::new(answer);
+    ReplyHeader::decode(&mut from).is_ok_and(|header| header.err == ErrorCode::NotReadOnly && from.left() == 0)
 }
 
 /// A connection that takes no requests yet.
@@ -61,11 +73,13 @@ impl Handshake {
         Handshake { frames, write, latest_xid: 0, latest_read: clock.now(), address, clock, limit }
     }
 
-    /// Opens or resumes a session. Calls `about_to` just before the request is written.
+    /// Opens or resumes a session, on a server that only answers reads too if `read_only`. Calls `about_to` just before
+    /// the request is written.
     pub(crate) async fn open_session(
         &mut self,
         identity: &Identity,
         timeout: Duration,
+        read_only: bool,
         about_to: impl FnOnce(Instant),
     ) -> Result<ConnectResponse, Failure> {
         let request = ConnectRequest {
@@ -74,7 +88,7 @@ impl Handshake {
             timeout: i32::try_from(timeout.as_millis()).unwrap_or(i32::MAX),
             session_id: identity.id,
             password: Secret(&identity.password.0),
-            read_only: Some(false),
+            read_only: Some(read_only),
         };
         let mut frame = BytesMut::new();
         encode_connect_request(&request, &mut frame).map_err(|error| Failure::new(error.to_string()))?;
@@ -92,8 +106,13 @@ impl Handshake {
         let Frame::Whole(answer) = answer else {
             return Err(Failure::new("the response to the handshake is not ZooKeeper's"));
         };
+        if opens_no_session(&answer) {
+            return Err(Failure::new(
+                "the server is read-only, and opens no sessions: it has not localSessionsEnabled=true",
+            ));
+        }
         let answer = ConnectResponse::from_frame(&answer).map_err(|error| Failure::new(error.to_string()))?;
-        if answer.read_only == Some(true) {
+        if answer.read_only == Some(true) && !read_only {
             return Err(Failure::new("the server is read-only"));
         }
         if answer.protocol_version == ConnectResponse::NO_LEADER {

@@ -38,6 +38,11 @@ pub(crate) trait Observer: Send + Sync + fmt::Debug {
     fn connecting(&self, at: Instant);
     /// The connection is up, and the servers granted this session timeout on it.
     fn connected(&self, granted: Duration);
+    /// The same on a read-only server, if the options accept one. It is in contact with no majority of the ensemble, so
+    /// its answers prove nothing.
+    fn connected_read_only(&self, granted: Duration) {
+        self.connected(granted);
+    }
     /// A request of this connection, written at `sent`, was answered.
     fn answered(&self, sent: Instant, proof: Proof);
     /// The connection was lost after it was [connected](Self::connected). Not called when the session ends.

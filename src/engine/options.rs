@@ -45,6 +45,8 @@ pub(crate) struct Options {
     /// Waits up to 100 ms before the first attempt after a lost connection, so that the clients of a large fleet do not
     /// all reconnect at once.
     pub(crate) spread_reconnects: bool,
+    /// Whether a server that only answers reads will do, until another one is found.
+    pub(crate) read_only: bool,
     /// Replaces the hosts by those in the ensemble's configuration, now and whenever it changes.
     pub(crate) follows_configuration: bool,
     pub(crate) clock: Clock,
@@ -74,6 +76,7 @@ impl Options {
             // Servers do not limit the length of their answers.
             longest_answer: i32::MAX as usize,
             spread_reconnects: false,
+            read_only: false,
             follows_configuration: false,
             clock,
             spawn,

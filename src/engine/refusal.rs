@@ -26,7 +26,7 @@ pub(crate) fn refusal(code: ErrorCode, needs: OpCode) -> Error {
         | ErrorCode::SessionMoved
         | ErrorCode::OperationTimeout
         | ErrorCode::RequestTimeout => Error::ConnectionLoss,
-        ErrorCode::NotReadOnly => Error::Refused("the server only answers reads".to_owned()),
+        ErrorCode::NotReadOnly => Error::ReadOnly,
         ErrorCode::EphemeralOnLocalSession => {
             Error::Refused("the session is local to one server and cannot have ephemeral nodes".to_owned())
         }

@@ -14,7 +14,7 @@ use super::departure::{Departure, Leave, Place};
 use super::environment::Environment;
 use super::error::Error;
 use super::failure::Failure;
-use super::handshake::{Handshake, Identity};
+use super::handshake::{Handshake, Identity, is_of_keeper};
 use super::hosts::{SrvrSupport, Turn};
 use super::observer::{Loss, Observer, SessionEvent};
 use super::requests::Session;
@@ -35,8 +35,6 @@ const UNNOTICED: Duration = Duration::from_millis(300);
 const MOST_UNNOTICED: u32 = 20;
 /// A lookup of SRV records may take the session timeout divided by this, while some servers are known.
 const LOOKUP: u32 = 20;
-/// A session that leaves its server waits for the last answers for at most the session timeout divided by this.
-const LAST_ANSWERS: u32 = 10;
 
 /// A session that was just opened, and its events.
 pub(crate) struct Opened {
@@ -50,6 +48,8 @@ struct Connected {
     host: usize,
     /// Where the host is: what the list of servers is compared with.
     place: Place,
+    /// The server only answers reads.
+    read_only: bool,
     /// The server has answered something after the connect request.
     is_usable: bool,
 }
@@ -165,7 +165,13 @@ impl Task {
                     (self.state.identity, self.state.shortest) = (Identity::default(), Duration::MAX);
                     continue;
                 }
-                Ok(Attempt::Expired) => return Err(SessionEnd::Expired),
+                Ok(Attempt::Expired) => {
+                    if self.state.environment.options.read_only {
+                        // The session may have been known only to a read-only server: the next one is not opened there.
+                        self.state.environment.hosts.lock().prefer(host);
+                    }
+                    return Err(SessionEnd::Expired);
+                }
                 Ok(Attempt::Replaced) => return Err(SessionEnd::Replaced),
                 Err(Failure::Credentials(why)) => {
                     let mut hosts = self.state.environment.hosts.lock();
@@ -274,7 +280,9 @@ impl Task {
             // Before the server hears of the session: a client without a ticket must not keep its session alive.
             let authentication = first_token.of(turn.endpoint.name(), handshake.address).await?;
             let about_to = |at| self.state.observer.connecting(at);
-            let answer = handshake.open_session(&self.state.identity, options.session_timeout, about_to).await?;
+            let answer = handshake
+                .open_session(&self.state.identity, options.session_timeout, options.read_only, about_to)
+                .await?;
             Ok((handshake, authentication, answer))
         });
         let opened = opened.await.unwrap_or_else(|_| Err(first_token.timed_out(limit)));
@@ -289,9 +297,10 @@ impl Task {
             return Ok(self.replaced(handshake, answer.session_id, limit).await);
         }
         if self.state.identity.id != answer.session_id {
-            let is_keeper = is_keeper(&answer.password.0);
+            let is_keeper = is_of_keeper(&answer.password.0);
             self.state.environment.lacking.opened(is_keeper, self.state.environment.now());
         }
+        let read_only = answer.read_only == Some(true);
         (self.state.identity.id, self.state.identity.password) = (answer.session_id, answer.password);
         self.state.last_contact = handshake.latest_read;
         let granted = Duration::from_millis(u64::try_from(answer.timeout).unwrap_or_default());
@@ -299,7 +308,11 @@ impl Task {
         self.state.shortest = self.state.shortest.min(granted);
         if self.state.shared.link.closing().is_none() {
             self.reported_connected = true;
-            self.state.observer.connected(granted);
+            if read_only {
+                self.state.observer.connected_read_only(granted);
+            } else {
+                self.state.observer.connected(granted);
+            }
         }
         let is_usable = authenticate_and_restore(&self.state, &mut handshake, authentication, opening).await;
         self.state.last_contact = handshake.latest_read;
@@ -312,7 +325,7 @@ impl Task {
             (environment.options.spawn)(Box::pin(environment.clone().learn_srvr(turn, limit)));
         }
         let place = Place { endpoint, address: handshake.address, list };
-        Ok(Attempt::Connected(Box::new(Connected { handshake, host, place, is_usable })))
+        Ok(Attempt::Connected(Box::new(Connected { handshake, host, place, read_only, is_usable })))
     }
 
     /// Handles a server that opens another session instead of resuming this one, as ClickHouse Keeper does. Closes the
@@ -337,7 +350,7 @@ impl Task {
 
     /// Serves the connection until it is lost or the session ends.
     async fn serve(&mut self, connected: Connected) -> Served {
-        let Connected { handshake, host, place, is_usable } = connected;
+        let Connected { handshake, host, place, read_only, is_usable } = connected;
         let Handshake { frames, write, latest_xid, latest_read, .. } = handshake;
         self.state.shared.link.up(write, latest_xid, self.state.shared.timeout());
         self.state.shared.remove_all_stale();
@@ -345,6 +358,7 @@ impl Task {
             event = "connected",
             session = format_args!("{:#x}", self.state.identity.id),
             host = self.state.environment.hosts.lock().name(host),
+            read_only,
             "connected"
         );
         match self.opening.take() {
@@ -362,18 +376,8 @@ impl Task {
                 opened.send(Ok(Opened { session: Arc::new(session), events: events.boxed() })).ok();
             }
         }
-        let departure = self.departure(place);
+        let departure = Departure::of(&self.state, place, read_only);
         Serving::new(&mut self.state, frames, latest_read, host, is_usable, departure).run().await
-    }
-
-    /// Returns what moves the session when the list of servers, which can change, no longer has its server. ClickHouse
-    /// Keeper cannot move a session.
-    fn departure(&self, place: Place) -> Option<Departure> {
-        let (environment, shared) = (self.state.environment.clone(), Arc::clone(&self.state.shared));
-        let can_change = environment.options.servers.is_some() || environment.options.follows_configuration;
-        let limit = shared.timeout() / LAST_ANSWERS;
-        let moves = can_change && shared.link.closing().is_none() && !is_keeper(&self.state.identity.password.0);
-        moves.then(|| Departure::new(environment, shared, place, limit))
     }
 
     /// Keeps the list of hosts up to date while the session lasts.
@@ -409,14 +413,15 @@ impl Task {
         }
     }
 
-    /// Ends the connection to a server that the list no longer has.
-    fn leave(&mut self, Leave { from, to }: &Leave) {
+    /// Ends the connection to a server, to move to another one.
+    fn leave(&mut self, Leave { from, to, reason }: &Leave) {
         tracing::info!(
             event = "server_left",
             session = format_args!("{:#x}", self.state.identity.id),
             host = %from,
             to,
-            "the list of servers no longer has the server of this session: moving to another one"
+            %reason,
+            "the session moves to another server"
         );
         let loss = self.tear_down();
         self.state.lost_at = None;
@@ -479,11 +484,6 @@ enum Attempt {
     Expired,
     /// The server opened another session.
     Replaced,
-}
-
-/// Returns whether a session is one of ClickHouse Keeper's, which have no password.
-fn is_keeper(password: &[u8]) -> bool {
-    password.iter().all(|byte| *byte == 0)
 }
 
 /// Resolves when the caller no longer waits for the session to be opened.

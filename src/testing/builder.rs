@@ -176,6 +176,15 @@ impl TestingServerBuilder {
         self
     }
 
+    /// Sets whether a server that is [cut off](TestingServer::cut_off) serves reads once it has noticed, to clients
+    /// that are [`read_only`](crate::ClientBuilder::read_only). It knows only the sessions that it has opened then, as
+    /// real servers with `localSessionsEnabled`. Default false, as in ZooKeeper.
+    #[doc(alias = "readonlymode.enabled")]
+    pub fn read_only_mode(mut self, enabled: bool) -> Self {
+        self.options.read_only_mode = enabled;
+        self
+    }
+
     /// Calls `check` after each step of each task of the clients, and of the tasks of [`TestingServer::spawn`]. By
     /// default there is no check.
     ///

@@ -26,7 +26,7 @@ async fn on_zk1() -> (watch::Sender<Vec<Endpoint>>, Stage, Opened, Peer) {
 }
 
 /// Answers the question of the client whether a host serves. Returns the host.
-async fn answer_question(stage: &mut Stage, answer: &str) -> usize {
+pub(super) async fn answer_question(stage: &mut Stage, answer: &str) -> usize {
     let mut peer = stage.peer().await;
     let mut word = [0; 4];
     soon(peer.stream.read_exact(&mut word)).await.expect("a word");

@@ -16,7 +16,7 @@ async fn a_session_is_opened_with_the_options() {
     let script = async {
         let mut peer = stage.peer().await;
         let hello = peer.hello().await;
-        assert_eq!(hello, Hello { zxid: 0, timeout: 10_000, id: 0, password: Vec::new() });
+        assert_eq!(hello, Hello { zxid: 0, timeout: 10_000, id: 0, password: Vec::new(), read_only: Some(false) });
         assert!(matches!(stage.seen.take()[..], [Told::Connecting(_)]));
         peer.connect_response(6_000, ID).await;
         peer.serve_first().await;
@@ -51,7 +51,7 @@ async fn said_of(answer: &[u8], closed: bool) -> String {
     causes
 }
 
-fn connect_response(change: impl FnOnce(&mut ConnectResponse)) -> BytesMut {
+pub(super) fn connect_response(change: impl FnOnce(&mut ConnectResponse)) -> BytesMut {
     let password = Secret(PASSWORD.to_vec());
     let mut response =
         ConnectResponse { protocol_version: 0, timeout: 10_000, session_id: ID, password, read_only: Some(false) };

@@ -7,6 +7,7 @@ mod frames;
 mod handshake;
 mod pacing;
 mod question;
+mod read_only;
 mod reconnecting;
 mod requests;
 mod sasl;

@@ -24,7 +24,10 @@ async fn the_session_is_resumed_with_the_latest_zxid() {
     assert_eq!(stage.seen.take()[0], Told::Disconnected(loss));
     let mut peer = stage.peer().await;
     let hello = peer.hello().await;
-    assert_eq!(hello, Hello { zxid: 0x77, timeout: 10_000, id: ID, password: PASSWORD.to_vec() });
+    assert_eq!(
+        hello,
+        Hello { zxid: 0x77, timeout: 10_000, id: ID, password: PASSWORD.to_vec(), read_only: Some(false) }
+    );
     assert_eq!(delete(&opened.session, "/a").await, Err(Error::NotConnected));
     assert!(opened.events.next().now_or_never().is_none());
     // The server grants less than before, but the client keeps requesting the same timeout.

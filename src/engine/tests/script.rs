@@ -290,6 +290,7 @@ impl Peer {
     /// Opens or resumes the session. Returns the client's request.
     pub(super) async fn greet(&mut self, granted: Duration) -> Hello {
         let hello = self.hello().await;
+        assert_eq!(hello.read_only, Some(false), "a read-only server will not do");
         self.connect_response(granted.as_millis() as i32, ID).await;
         hello
     }
@@ -309,12 +310,13 @@ impl Peer {
     pub(super) async fn hello(&mut self) -> Hello {
         let frame = self.frame().await.expect("a handshake");
         let request = ConnectRequest::from_frame(&frame).expect("a handshake");
-        assert_eq!((request.protocol_version, request.read_only), (0, Some(false)));
+        assert_eq!(request.protocol_version, 0);
         Hello {
             zxid: request.last_zxid_seen,
             timeout: request.timeout,
             id: request.session_id,
             password: request.password.0.to_vec(),
+            read_only: request.read_only,
         }
     }
 
@@ -364,6 +366,7 @@ pub(super) struct Hello {
     pub(super) timeout: i32,
     pub(super) id: i64,
     pub(super) password: Vec<u8>,
+    pub(super) read_only: Option<bool>,
 }
 
 /// A call to the observer.

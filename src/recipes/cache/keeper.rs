@@ -168,7 +168,8 @@ impl<T: Send + Sync + 'static> Keeper<T> {
         // The comparison covers what was reported up to now.
         source.drained().await;
         let round = self.tracker.compare(watching);
-        self.proofs = vec![(asked, round)];
+        // A read-only server confirms nothing.
+        self.proofs = (!session.lease().is_read_only()).then_some((asked, round)).into_iter().collect();
         // The sync was handed over after these calls.
         self.waiters.restart(round);
         let mut reads = Reads::new(session, watching, &self.plan.scope.root);
@@ -373,7 +374,7 @@ impl<T: Send + Sync + 'static> Keeper<T> {
                 zxid: self.tracker.newest(),
                 is_settled: published.is_settled,
                 clock: self.core.clock,
-                fresh_for: session.timeout() / 3,
+                fresh_for: session.fresh_for(),
                 confirmed: self.confirmed.unwrap_or_else(|| self.core.clock.now()),
             },
         );

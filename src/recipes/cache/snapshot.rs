@@ -128,15 +128,16 @@ impl<T: 'static> Snapshot<T> {
     ///
     /// It grows during an outage, and once there is a newer snapshot, so call
     /// [`Cache::snapshot`](super::Cache::snapshot) each time. A heartbeat is a sync by default, which a server answers
-    /// only if it is in touch with the leader; see [`Heartbeat`](crate::Heartbeat).
+    /// only if it is in touch with the leader; see [`Heartbeat`](crate::Heartbeat). While nothing has been confirmed,
+    /// as on a read-only server, the age is that of the snapshot itself.
     pub fn age(&self) -> Duration {
         self.0.clock.now().since(*self.0.confirmed.lock())
     }
 
     /// Returns whether the ensemble has confirmed this within the last third of a session timeout: [`age`](Self::age)
-    /// is at most that.
+    /// is less than that. False for what a [read-only server](crate::ConnectionState::ReadOnly) has told.
     pub fn is_fresh(&self) -> bool {
-        self.age() <= self.0.fresh_for
+        self.age() < self.0.fresh_for
     }
 
     /// Records that the snapshot contains everything that was committed before `at`.

@@ -188,7 +188,7 @@ impl<P> ServiceDiscoveryBuilder<P> {
     /// # Errors
     /// [`Error::Client`] with [`ErrorKind::InvalidPath`] for a malformed path; [`Error::Closed`].
     pub fn build(self) -> Result<ServiceDiscovery<P>, Error> {
-        self.client.open_path(&self.path).map_err(|error| Error::client(&self.path, error))?;
+        self.client.open_path_to_read(&self.path).map_err(|error| Error::client(&self.path, error))?;
         let ServiceDiscoveryBuilder { client, path, options, payload } = self;
         Ok(ServiceDiscovery { client, path: path.into(), options, payload })
     }

@@ -60,7 +60,7 @@ impl<S: Serializer> SharedValueBuilder<S> {
     pub async fn start(self) -> Result<SharedValue<S::Item>, Error> {
         let path: Arc<str> = self.path.into();
         let failed = |error| Error::client(&path, error);
-        self.client.open_path(&path).map_err(failed)?;
+        self.client.open_path_to_read(&path).map_err(failed)?;
         if let Some(seed) = self.seed {
             let core = self.client.core();
             let seed = seed.map_err(|why| Error::Unserializable { path: Arc::clone(&path), why })?;

@@ -33,6 +33,7 @@ pub(crate) fn connect(frame: &Bytes) -> Result<Incoming, Malformed> {
         password: Secret(request.password.0.to_vec()),
         timeout: Millis::try_from(request.timeout).unwrap_or(0),
         last_zxid: request.last_zxid_seen,
+        read_only: request.read_only == Some(true),
     };
     Ok(Incoming { header, request })
 }
@@ -239,8 +240,9 @@ fn answer(
     };
     let head = |err| ReplyHeader { xid: header.xid, zxid, err };
     match outcome {
-        Outcome::Connected { session, timeout } => {
-            encode_connect_response(&welcome(*session, *timeout, password(*session)), out)
+        Outcome::Connected { session, timeout, read_only } => {
+            let welcome = welcome(*session, *timeout, password(*session));
+            encode_connect_response(&ConnectResponse { read_only: Some(*read_only), ..welcome }, out)
         }
         Outcome::Expired => encode_connect_response(&welcome(0, 0, [0; 16]), out),
         Outcome::NoLeader => {

@@ -111,6 +111,8 @@ pub(crate) struct Options {
     pub(crate) persistent_watches: bool,
     /// Whether nodes may have a time to live.
     pub(crate) extended_types: bool,
+    /// Whether a server that has noticed that it is cut off from the leader serves reads (`readonlymode.enabled`).
+    pub(crate) read_only_mode: bool,
 }
 
 impl Default for Options {
@@ -135,6 +137,7 @@ impl Default for Options {
             split_bytes: false,
             persistent_watches: true,
             extended_types: true,
+            read_only_mode: false,
         }
     }
 }

@@ -29,6 +29,8 @@ pub(crate) struct Replica {
     pub(crate) last_in: Millis,
     pub(crate) last_out: Millis,
     pub(crate) cut_off: Option<CutOff>,
+    /// The sessions that it has opened as a read-only server.
+    pub(crate) local_sessions: BTreeSet<i64>,
     /// How often it was cut off.
     pub(crate) cuts: u32,
 }
@@ -44,6 +46,7 @@ impl Replica {
             last_in: 0,
             last_out: 0,
             cut_off: None,
+            local_sessions: BTreeSet::new(),
             cuts: 0,
         }
     }

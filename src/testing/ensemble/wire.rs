@@ -208,6 +208,8 @@ pub(crate) enum Request {
         password: Secret<Vec<u8>>,
         timeout: Millis,
         last_zxid: Zxid,
+        /// Whether a read-only server will do.
+        read_only: bool,
     },
     /// Restores the client's watches after a reconnect.
     SetWatches {
@@ -364,6 +366,7 @@ pub(crate) enum Outcome {
     Connected {
         session: i64,
         timeout: Millis,
+        read_only: bool,
     },
     /// There is no such session (any more).
     Expired,

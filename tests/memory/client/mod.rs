@@ -11,6 +11,8 @@ mod log;
 mod multi_get;
 #[cfg(feature = "mutex")]
 mod outage;
+#[cfg(all(feature = "cache", feature = "leader-latch", feature = "mutex", feature = "shared-value"))]
+mod read_only;
 #[cfg(feature = "mutex")]
 mod remaining_lease;
 mod sasl;

@@ -8,6 +8,7 @@ mod input;
 mod life;
 mod outage;
 mod plain;
+mod read_only;
 mod server_list;
 mod too_large;
 mod unreachable;

@@ -241,7 +241,7 @@ impl World {
                     conn.session = session;
                     conn.timeout = timeout;
                 }
-                self.answered(conn, ticket, Outcome::Connected { session, timeout });
+                self.answered(conn, ticket, Outcome::Connected { session, timeout, read_only: false });
             }
             None => self.answered(conn, ticket, Outcome::Expired),
         }

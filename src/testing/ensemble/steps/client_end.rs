@@ -141,7 +141,7 @@ impl World {
         self.conns.insert(id, conn);
         let password = Secret(self.options.password(session).to_vec());
         let timeout = self.leader.sessions.get(&session).map_or(0, |known| known.timeout);
-        self.send_up(id, unframed(Request::Connect { session, password, timeout, last_zxid: 0 }));
+        self.send_up(id, unframed(Request::Connect { session, password, timeout, last_zxid: 0, read_only: false }));
         false
     }
 }

@@ -93,6 +93,7 @@ impl World {
     fn drop_clients(&mut self, index: usize) {
         if let Some(replica) = self.replicas.get_mut(index) {
             replica.touched.clear();
+            replica.local_sessions.clear();
         }
         let served = self.conns.iter().filter(|(_, conn)| conn.replica == index);
         let ids: Vec<ConnId> = served.map(|(id, _)| *id).collect();
@@ -103,6 +104,10 @@ impl World {
 
     pub(crate) fn rejoin(&mut self, index: usize) {
         let now = self.now;
+        if self.is_read_only(index) {
+            // It starts again, as a follower.
+            self.drop_clients(index);
+        }
         let Some(replica) = self.replicas.get(index) else {
             return;
         };

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::protocol::ErrorCode;
 use crate::testing::ensemble::connection::{Slot, Work};
 use crate::testing::ensemble::link::Ask;
+use crate::testing::ensemble::replica::Replica;
 use crate::testing::ensemble::wire::{Call, Header, Incoming, Operation, Request};
 use crate::testing::ensemble::world::World;
 use crate::testing::ensemble::{ConnId, Millis};
@@ -90,11 +91,12 @@ impl World {
     }
 
     fn receive_connect(&mut self, id: ConnId, header: Header, request: Request) {
-        let Request::Connect { session, password: known, timeout, last_zxid } = request else { return };
+        let Request::Connect { session, password: known, timeout, last_zxid, read_only } = request else { return };
         let Some(conn) = self.conns.get(&id) else { return };
         let timeout = self.negotiate(conn.replica, timeout);
-        let behind =
-            self.replicas.get(conn.replica).is_none_or(|replica| replica.applied < last_zxid || !replica.is_serving());
+        let will_do = read_only && self.is_read_only(conn.replica);
+        let serves = |replica: &Replica| replica.applied >= last_zxid && (replica.is_serving() || will_do);
+        let behind = !self.replicas.get(conn.replica).is_some_and(serves);
         let is_keeper = self.options.dialect.is_keeper();
         if behind && is_keeper {
             self.take_in_local(id, None, header, Request::Refused(ErrorCode::ConnectionLoss));

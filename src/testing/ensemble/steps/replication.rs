@@ -3,10 +3,12 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use crate::protocol::ErrorCode;
 use crate::testing::ensemble::ConnId;
 use crate::testing::ensemble::leader::{Origin, Proposal, Verdict};
 use crate::testing::ensemble::link::{Ask, Forward, Step};
 use crate::testing::ensemble::rules::Author;
+use crate::testing::ensemble::steps::sessions::FIRST_SESSION;
 use crate::testing::ensemble::tree::Applied;
 use crate::testing::ensemble::txn::{Change, Txn};
 use crate::testing::ensemble::wire::{Answer, Done, Message, Outcome};
@@ -20,6 +22,11 @@ impl World {
         let forward =
             Forward { incarnation: self.incarnation, replica: index, conn: id, session, identity, ticket, ask };
         let arrival = self.now + self.link();
+        if self.is_read_only(index) {
+            let outcome = self.only_read(index, &forward.ask);
+            self.accept_alone(id, ticket, outcome);
+            return;
+        }
         let Some(replica) = self.replicas.get_mut(index) else {
             return;
         };
@@ -35,12 +42,37 @@ impl World {
         self.schedule(at, Event::Forwarded(forward));
     }
 
-    /// Answers a request as a deposed leader.
+    /// Answers a request without the leader.
     fn accept_alone(&mut self, id: ConnId, ticket: u64, outcome: Outcome) {
-        if let (Outcome::Connected { session, timeout }, Some(conn)) = (&outcome, self.conns.get_mut(&id)) {
+        if let (Outcome::Connected { session, timeout, .. }, Some(conn)) = (&outcome, self.conns.get_mut(&id)) {
             (conn.session, conn.timeout) = (*session, *timeout);
         }
         self.answered(id, ticket, outcome);
+    }
+
+    /// Returns whether a server only answers reads.
+    pub(crate) fn is_read_only(&self, index: usize) -> bool {
+        self.options.read_only_mode && self.replicas.get(index).is_some_and(|replica| !replica.is_serving())
+    }
+
+    /// Returns what a read-only server answers to a request that others pass on to the leader. Its sessions are local
+    /// (`localSessionsEnabled`): it knows only those that it has opened itself.
+    fn only_read(&mut self, index: usize, ask: &Ask) -> Outcome {
+        let Some(replica) = self.replicas.get_mut(index) else { return Outcome::Expired };
+        match *ask {
+            Ask::Open { timeout } => {
+                self.opened += 1;
+                let session = FIRST_SESSION + self.opened;
+                replica.local_sessions.insert(session);
+                Outcome::Connected { session, timeout, read_only: true }
+            }
+            Ask::Validate { session, timeout } if replica.local_sessions.contains(&session) => {
+                Outcome::Connected { session, timeout, read_only: true }
+            }
+            Ask::Validate { .. } => Outcome::Expired,
+            Ask::Close => Outcome::Goodbye,
+            _ => Outcome::Reply(Err(ErrorCode::NotReadOnly)),
+        }
     }
 
     /// Handles the arrival of a request at the leader.
@@ -149,7 +181,7 @@ impl World {
                     conn.session = session;
                     conn.timeout = timeout;
                 }
-                Outcome::Connected { session, timeout }
+                Outcome::Connected { session, timeout, read_only: false }
             }
         };
         self.answered(origin.conn, origin.ticket, outcome);
@@ -160,7 +192,9 @@ impl World {
 fn alone(known: &BTreeSet<i64>, ask: &Ask) -> Option<Outcome> {
     match *ask {
         Ask::Sync => Some(Outcome::Reply(Ok(Answer::Done))),
-        Ask::Validate { session, timeout } if known.contains(&session) => Some(Outcome::Connected { session, timeout }),
+        Ask::Validate { session, timeout } if known.contains(&session) => {
+            Some(Outcome::Connected { session, timeout, read_only: false })
+        }
         Ask::Validate { .. } => Some(Outcome::Expired),
         _ => None,
     }

@@ -7,7 +7,7 @@ use crate::testing::ensemble::world::{Event, World};
 use crate::testing::ensemble::{ConnId, Millis};
 
 /// Session ids look like those of a real server: the number of the server is in the top byte.
-const FIRST_SESSION: i64 = 0x0100_0000_0000_0000;
+pub(super) const FIRST_SESSION: i64 = 0x0100_0000_0000_0000;
 
 impl World {
     /// Extends a session that was heard from on a connection with this timeout.

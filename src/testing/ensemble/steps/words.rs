@@ -18,12 +18,16 @@ impl World {
         let Some((number, replica)) = number.and_then(|number| Some((number, self.replicas.get(number)?))) else {
             return String::new();
         };
+        let read_only = self.is_read_only(number);
         match &word {
             b"ruok" => "imok".to_owned(),
+            b"isro" if read_only => "ro".to_owned(),
             b"isro" => if replica.is_serving() { "rw" } else { "null" }.to_owned(),
             b"envi" => format!("Environment:\nzookeeper.version={VERSION}\n"),
             b"conf" => self.conf(number),
-            b"srvr" | b"stat" | b"mntr" | b"cons" | b"wchs" if !replica.is_serving() => NOT_SERVING.to_owned(),
+            b"srvr" | b"stat" | b"mntr" | b"cons" | b"wchs" if !replica.is_serving() && !read_only => {
+                NOT_SERVING.to_owned()
+            }
             b"srvr" => format!("Zookeeper version: {VERSION}\n{}", self.numbers(number, replica)),
             b"stat" => {
                 let clients = self.clients(number, short);
@@ -44,6 +48,7 @@ impl World {
         let first = self.replicas.iter().position(Replica::is_serving);
         match self.replicas.len() {
             1 => "standalone",
+            _ if self.is_read_only(number) => "read-only",
             _ if first == Some(number) => "leader",
             _ => "follower",
         }
