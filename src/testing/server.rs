@@ -2,7 +2,7 @@
 
 use std::panic::Location;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use super::Task;
 use super::target::Target;
@@ -51,7 +51,7 @@ pub struct TestingServer {
     pub(super) scheduler: Scheduler,
     seed: u64,
     tick: Duration,
-    start: tokio::time::Instant,
+    clock: Clock,
     _levers: Arc<Levers>,
 }
 
@@ -74,13 +74,15 @@ impl TestingServer {
     #[track_caller]
     pub(super) fn start_with(options: Options, after_step: Option<AfterStep>) -> Self {
         let (seed, tick) = (options.seed, Duration::from_millis(options.tick));
+        let time_of_day = Duration::from_millis(options.epoch.unsigned_abs());
         let (scheduler, driver) = Scheduler::new(seed, after_step);
         if let Err(why) = Runtime::host(driver) {
             panic!("TestingServer::start: {why}");
         }
         let ensemble = MemoryEnsemble::start_with(options, |driver| scheduler.spawn(WORLD, driver));
         let levers = Arc::new(Levers { scheduler: scheduler.clone() });
-        TestingServer { ensemble, scheduler, seed, tick, start: tokio::time::Instant::now(), _levers: levers }
+        let clock = Clock::Tokio { start: tokio::time::Instant::now(), time_of_day };
+        TestingServer { ensemble, scheduler, seed, tick, clock, _levers: levers }
     }
 
     /// Connects a client with a session timeout of 10 s. [`Client::builder_for_testing`] has all options.
@@ -98,6 +100,12 @@ impl TestingServer {
     /// Returns the seed of this history.
     pub fn seed(&self) -> u64 {
         self.seed
+    }
+
+    /// Returns the time of day in this history: for the servers, and for all clients. It begins at a [fixed
+    /// moment](super::TestingServerBuilder::starts_at) and continues with tokio's clock.
+    pub fn time_of_day(&self) -> SystemTime {
+        self.clock.time_of_day()
     }
 
     /// Runs `work` in the process of `client`.
@@ -151,7 +159,7 @@ impl Host for TestingServer {
             connect_string: ConnectString::parse(&self.ensemble.connect_string()).expect("names of servers"),
             connector: Some(self.ensemble.network(process.id)),
             runtime: Runtime::simulated(process),
-            clock: Clock::Tokio(self.start),
+            clock: self.clock,
             random: Random::seeded(seed),
         }
     }

@@ -11,7 +11,7 @@
 //! On other systems it may stop while the machine sleeps. A pause of a virtual machine, or its restore from a snapshot,
 //! cannot be detected from inside. Only a fence covers these cases.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// A moment on a [`Clock`]: the time since some fixed, unnamed start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -48,16 +48,35 @@ pub(crate) enum Clock {
     /// The machine's clock.
     #[default]
     Machine,
-    /// Tokio's clock, which a test can pause. Measures the time since this moment.
-    Tokio(tokio::time::Instant),
+    /// Tokio's clock, which a test can pause. Measures the time since `start`.
+    Tokio {
+        start: tokio::time::Instant,
+        /// The time of day at the start, since 1970.
+        time_of_day: Duration,
+    },
 }
 
 impl Clock {
+    /// Tokio's clock, on which this moment is the beginning of 1970.
+    #[cfg(test)]
+    pub(crate) fn tokio(start: tokio::time::Instant) -> Self {
+        Clock::Tokio { start, time_of_day: Duration::ZERO }
+    }
+
     pub(crate) fn now(&self) -> Instant {
         match self {
             Clock::Machine => Instant(boot_time()),
             // Starts above zero, so that there is a time before the start.
-            Clock::Tokio(start) => Instant(UP_BEFORE + start.elapsed()),
+            Clock::Tokio { start, .. } => Instant(UP_BEFORE + start.elapsed()),
+        }
+    }
+
+    /// Returns the time of day. It is for comparisons with other machines only: it may jump, and no two machines agree
+    /// on it.
+    pub(crate) fn time_of_day(&self) -> SystemTime {
+        match self {
+            Clock::Machine => SystemTime::now(),
+            Clock::Tokio { start, time_of_day } => UNIX_EPOCH + *time_of_day + start.elapsed(),
         }
     }
 

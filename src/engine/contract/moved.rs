@@ -61,7 +61,7 @@ impl Elsewhere for Followers {
 impl Servers {
     pub(super) async fn in_memory() -> Servers {
         let memory = memory(Options { servers: 2, tick: 500, ..Options::default() });
-        let ensemble = memory.for_group(0, TIMEOUT, usize::MAX, Clock::Tokio(tokio::time::Instant::now()));
+        let ensemble = memory.for_group(0, TIMEOUT, usize::MAX, Clock::tokio(tokio::time::Instant::now()));
         let scene = Scene::new(ensemble, "/contract".to_owned(), Box::new(memory.clone())).await;
         Servers { scene, elsewhere: Box::new(memory) }
     }

@@ -57,7 +57,7 @@ impl Scene {
     pub(super) async fn in_memory() -> Scene {
         let options = Options { container_check: 500, tick: 500, ..Options::default() };
         let memory = memory(options);
-        let ensemble = memory.for_group(0, TIMEOUT, usize::MAX, Clock::Tokio(tokio::time::Instant::now()));
+        let ensemble = memory.for_group(0, TIMEOUT, usize::MAX, Clock::tokio(tokio::time::Instant::now()));
         Scene::new(ensemble, "/contract".to_owned(), Box::new(memory)).await
     }
 

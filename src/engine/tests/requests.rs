@@ -396,7 +396,7 @@ impl tokio::io::AsyncWrite for Writes {
 #[tokio::test(start_paused = true)]
 async fn corked_requests_are_written_together() {
     let link: Link<()> =
-        Link::new(Clock::Tokio(tokio::time::Instant::now()), Arc::new(RequestLimit::new(usize::MAX)), Arc::default());
+        Link::new(Clock::tokio(tokio::time::Instant::now()), Arc::new(RequestLimit::new(usize::MAX)), Arc::default());
     let writes = Writes::default();
     link.up(Box::new(writes.clone()), 0, T);
     let request = ExistsRequest { path: "/", watch: false };

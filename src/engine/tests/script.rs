@@ -147,7 +147,7 @@ impl Stage {
             end: Arc::default(),
             accepted: sender,
         });
-        let clock = Clock::Tokio(start);
+        let clock = Clock::tokio(start);
         let names: Vec<String> = (1..=hosts).map(|number| format!("zk{number}")).collect();
         let connect_string = ConnectString::parse(&names.join(",")).expect("names of hosts");
         let runtime = tokio::runtime::Handle::current();

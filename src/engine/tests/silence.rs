@@ -16,7 +16,7 @@ use crate::util::clock::Clock;
 #[tokio::test(start_paused = true)]
 async fn after_a_pause_of_a_session_timeout_nothing_is_written() {
     let link: Link<()> =
-        Link::new(Clock::Tokio(tokio::time::Instant::now()), Arc::new(RequestLimit::new(usize::MAX)), Arc::default());
+        Link::new(Clock::tokio(tokio::time::Instant::now()), Arc::new(RequestLimit::new(usize::MAX)), Arc::default());
     let (near, mut far) = tokio::io::duplex(1 << 10);
     link.up(Box::new(near), 0, T);
     let request = ExistsRequest { path: "/", watch: false };

@@ -89,8 +89,7 @@ impl<S: Serializer> DistributedQueueBuilder<S> {
     /// the claim was lost while its session continued. So report a failure with [`nack`](super::Delivery::nack); a
     /// reason needs a handler, or [`reject`](super::Delivery::reject).
     ///
-    /// Several consumers may use up the deliveries of an item without a [delay](Self::retry_delay), because each delays
-    /// only its own retries. Each consumer applies its own number, so configure the same for all.
+    /// Each consumer applies its own number, so configure the same for all.
     #[doc(alias = "max_attempts")]
     pub fn max_deliveries(mut self, deliveries: u32) -> Self {
         self.options.max_deliveries = Some(deliveries);
@@ -105,14 +104,13 @@ impl<S: Serializer> DistributedQueueBuilder<S> {
         self
     }
 
-    /// Sets the delay after which [`consume`](super::Consumer::consume) claims an item again whose handler failed.
+    /// Sets the delay before an item is delivered again whose handler failed in [`consume`](super::Consumer::consume).
     /// Default: 100 ms, doubling up to 30 s, without a limit. The policy gets the number of earlier deliveries,
     /// including those to other consumers. If the policy gives up at that number, the item becomes a dead letter. A
     /// time limit of the policy has no effect, because it is not known when the item first failed.
     ///
-    /// The delay applies to the consumer whose handler failed; any other consumer may claim the item at once. So `n`
-    /// consumers may use up `n` deliveries without any delay: with [`max_deliveries`](Self::max_deliveries), choose a
-    /// multiple of `n`.
+    /// The end of the delay is a time of day in the item's data, to which all consumers keep; see [items that
+    /// fail](super#items-that-fail).
     #[doc(alias = "ErrorMode")]
     pub fn retry_delay(mut self, policy: RetryPolicy) -> Self {
         self.options.retry_delay = policy;

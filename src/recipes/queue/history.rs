@@ -2,7 +2,8 @@
 //!
 //! Each claim raises the data version of the item. A consumer that returns the item writes a record into it: how many
 //! deliveries have failed as of the version that this write makes. Every version above that is a claim that ended
-//! without a record, with its session, so it counts as failed. An item without a record has had only such claims.
+//! without a record, with its session, so it counts as failed. An item without a record has had only such claims. The
+//! record also has the time before which no consumer claims the item again.
 //!
 //! The record is text after the end mark of the items, where neither Curator nor earlier versions of this library read.
 //! It names the transaction that created the item: in a copy of the item, which Curator makes after a failure, it does
@@ -25,6 +26,18 @@ pub(super) struct History {
     unrecorded: u32,
     /// The error of the last delivery that was reported as failed.
     error: Option<String>,
+    /// The time of day before which no consumer claims the item, in milliseconds since 1970.
+    pub(super) retry_at: Option<i64>,
+}
+
+/// What a record says.
+#[derive(Debug, Default)]
+struct Record {
+    failures: u32,
+    /// The data version that it applies to.
+    version: i32,
+    error: Option<String>,
+    retry_at: Option<i64>,
 }
 
 impl History {
@@ -34,22 +47,25 @@ impl History {
         let end = envelope::length(node).unwrap_or(node.len());
         let begin = node[end..].windows(BEGIN.len()).rposition(|bytes| bytes == BEGIN).map(|at| end + at);
         let body = begin.unwrap_or(node.len());
-        let recorded = recorded(&node[body..], created).filter(|(_, at, _)| *at <= version);
-        let (failures, at, error) = recorded.unwrap_or_default();
+        let recorded = recorded(&node[body..], created).filter(|record| record.version <= version);
+        let Record { failures, version: at, error, retry_at } = recorded.unwrap_or_default();
         let unrecorded = u32::try_from(version.wrapping_sub(at)).unwrap_or(u32::MAX);
-        History { body, failures: failures.saturating_add(unrecorded), unrecorded, error }
+        History { body, failures: failures.saturating_add(unrecorded), unrecorded, error, retry_at }
     }
 
-    /// Returns the history after one more delivery, which failed with this error.
-    pub(super) fn failed(&self, error: &str) -> Self {
-        History { failures: self.failures.saturating_add(1), error: Some(one_line(error)), ..self.clone() }
+    /// Returns the history after one more delivery, which failed with this error. No consumer is to claim the item
+    /// before `retry_at`.
+    pub(super) fn failed(&self, error: &str, retry_at: Option<i64>) -> Self {
+        let (failures, error) = (self.failures.saturating_add(1), Some(one_line(error)));
+        History { failures, error, retry_at, ..self.clone() }
     }
 
     /// Returns the record for a write that makes the data version `version`.
     pub(super) fn record(&self, created: i64, version: i32) -> Vec<u8> {
-        let History { failures, error, .. } = self;
+        let History { failures, error, retry_at, .. } = self;
+        let retry_at = retry_at.map_or(String::new(), |retry_at| format!("retry: {retry_at}\n"));
         let error = error.as_ref().map_or(String::new(), |error| format!("error: {error}\n"));
-        format!("\nfailures: {failures}\nversion: {version}\nitem: {created:#x}\n{error}").into_bytes()
+        format!("\nfailures: {failures}\nversion: {version}\nitem: {created:#x}\n{retry_at}{error}").into_bytes()
     }
 
     /// Returns why the item is not delivered any more: the last error that was reported, if there was one.
@@ -64,13 +80,18 @@ impl History {
     }
 }
 
-/// Parses a record: the number of failures, the data version that it applies to, and the last error. Returns `None` if
-/// it does not belong to the item that the transaction `created` created.
-fn recorded(record: &[u8], created: i64) -> Option<(u32, i32, Option<String>)> {
+/// Parses a record. Returns `None` if it does not belong to the item that the transaction `created` created. Lines that
+/// other versions of this library have added are ignored.
+fn recorded(record: &[u8], created: i64) -> Option<Record> {
     let record = std::str::from_utf8(record).ok()?;
     let line = |key: &str| record.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(": "));
     let is_its_own = line("item")? == format!("{created:#x}");
-    let recorded = (line("failures")?.parse().ok()?, line("version")?.parse().ok()?, line("error").map(str::to_owned));
+    let recorded = Record {
+        failures: line("failures")?.parse().ok()?,
+        version: line("version")?.parse().ok()?,
+        error: line("error").map(str::to_owned),
+        retry_at: line("retry").and_then(|time| time.parse().ok()),
+    };
     is_its_own.then_some(recorded)
 }
 
@@ -90,7 +111,7 @@ mod tests {
         // The fourth claim was released, which is a write too.
         let node = with_record(&body, &claimed_thrice, 7, 5);
         assert_eq!((History::read(&node, 7, 5).failures, History::read(&node, 7, 6).failures), (3, 4));
-        let failed = History::read(&node, 7, 5).failed("no\nsuch street");
+        let failed = History::read(&node, 7, 5).failed("no\nsuch street", None);
         let node = with_record(&body, &failed, 7, 7);
         let read = History::read(&node, 7, 7);
         assert_eq!((read.failures, read.body, read.reason()), (4, body.len(), "no such street".to_owned()));
@@ -103,7 +124,7 @@ mod tests {
     #[test]
     fn a_record_of_another_item_does_not_apply_and_is_replaced() {
         let body = envelope::encode(&["a"]);
-        let node = with_record(&body, &History::default().failed("x"), 7, 9);
+        let node = with_record(&body, &History::default().failed("x", None), 7, 9);
         let copied = History::read(&node, 8, 1);
         assert_eq!((copied.failures, copied.body, &copied.error), (1, body.len(), &None));
         let long_ago = History::read(&node, 7, 2);
@@ -113,8 +134,11 @@ mod tests {
     #[test]
     fn other_bytes_behind_the_end_are_kept_and_a_record_that_cannot_be_read_is_none() {
         let body = [envelope::encode(&["\nfailures: 3"]), b"\nfailure: no\xff".to_vec()].concat();
-        assert_eq!(History::read(&body, 7, 2), History { body: body.len(), failures: 2, unrecorded: 2, error: None });
-        let node = with_record(&body, &History::default().failed("x"), 7, 1);
+        assert_eq!(
+            History::read(&body, 7, 2),
+            History { body: body.len(), failures: 2, unrecorded: 2, ..History::default() }
+        );
+        let node = with_record(&body, &History::default().failed("x", None), 7, 1);
         assert_eq!((History::read(&node, 7, 1).body, History::read(&node, 7, 1).failures), (body.len(), 1));
         for nonsense in [&b"nonsense\nfailures: 1\n"[..], b"", b"\nfailures: \nitem: 0x7\n"] {
             assert_eq!(
@@ -122,5 +146,21 @@ mod tests {
                 (2, nonsense.len())
             );
         }
+    }
+
+    #[test]
+    fn the_time_of_the_next_delivery_is_that_of_the_last_failure_and_other_lines_are_ignored() {
+        let body = envelope::encode(&["a"]);
+        let node = with_record(&body, &History::default().failed("retry: 5", Some(i64::MAX)), 7, 2);
+        assert_eq!(History::read(&node, 7, 3).retry_at, Some(i64::MAX), "a claim keeps it");
+        assert_eq!(History::read(&node, 8, 3).retry_at, None, "of a copy it is not the time");
+        let again = with_record(&body, &History::read(&node, 7, 3).failed("x", None), 7, 4);
+        assert_eq!(History::read(&again, 7, 4).retry_at, None);
+        let earlier = b"\nfailures: 2\nversion: 5\nitem: 0x7\nerror: retry: 5\n";
+        let read = History::read(&[&body[..], earlier].concat(), 7, 5);
+        assert_eq!((read.failures, read.retry_at), (2, None), "of an earlier version of this library");
+        let later = b"\nfailures: 2\nversion: 5\nitem: 0x7\nretry: soon\nmore: 3\n";
+        let read = History::read(&[&body[..], later].concat(), 7, 5);
+        assert_eq!((read.failures, read.retry_at), (2, None), "of a later one");
     }
 }

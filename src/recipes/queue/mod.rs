@@ -104,20 +104,25 @@
 //! made.
 //!
 //! The item's node keeps the count. The transaction that returns an item writes a record behind the end mark of its
-//! data, where Curator does not read: the number of failed deliveries as of the data version that this write makes, and
-//! the last error. Each claim raises the version and leaves the record as it is. So each version above the record's is
-//! a claim that ended without a record, with its session. It counts as failed, as does a write by hand. A dead letter
-//! has the data without the record. If the item is larger than a producer of this library would put, no record is
-//! written, and each claim counts. The same applies to consumers of an earlier version, which keep the record and write
-//! none.
+//! data, where Curator does not read: the number of failed deliveries as of the data version that this write makes, the
+//! last error, and the end of the delay. Each claim raises the version and leaves the record as it is. So each version
+//! above the record's is a claim that ended without a record, with its session. It counts as failed, as does a write by
+//! hand. A dead letter has the data without the record. If the item is larger than a producer of this library would
+//! put, no record is written, and each claim counts.
+//!
+//! No consumer claims an item before its [delay](Delivery::nack_after) is over. Each consumer that wants items reads
+//! the record once, and then waits with a timer. It compares the time with the clock of its own machine: a machine
+//! whose clock is a minute fast claims the item a minute too early. The delay is kept only by the consumer that
+//! returned the item if there is no room for the record, and not at all by consumers of Curator and of earlier versions
+//! of this library.
 //!
 //! # Order
 //!
 //! A consumer takes the oldest item that has no claim. An item that it returns without a delay is its next one; an item
-//! that it returns with a delay is skipped until the delay is over. Consumers that claim at the same moment take turns,
-//! so that they do not all try for the same item. Each reserves as many of the oldest items for the others as they
-//! usually claim meanwhile, and claims these items itself if the others do not. So with n busy consumers a few times n
-//! other items may overtake an item.
+//! that was returned with a delay is skipped until the delay is over, and then is at its old place. Consumers that
+//! claim at the same moment take turns, so that they do not all try for the same item. Each reserves as many of the
+//! oldest items for the others as they usually claim meanwhile, and claims these items itself if the others do not. So
+//! with n busy consumers a few times n other items may overtake an item.
 //!
 //! Items are claimed in order, but not processed in order: two consumers work on two items at once. To process one item
 //! at a time in order, let a single consumer [`take`](Consumer::take) and ack in turn, for example in the leader of a
@@ -192,6 +197,7 @@ mod events;
 mod history;
 mod producer;
 mod sizes;
+mod time;
 
 use std::fmt;
 use std::sync::Arc;

@@ -110,24 +110,6 @@ async fn an_item_put_back_keeps_its_name_and_place_and_counts_what_failed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_item_put_back_for_later_comes_later_here_and_at_once_elsewhere() {
-    let (_, one, two) = setup().await;
-    let _producer = filled(&one, &["a"]).await;
-    let consumer = queue(&two).consumer();
-    let later = std::time::Duration::from_secs(30);
-    taken(&consumer).await.nack_after(later).await.expect("put back");
-    let mut here = Box::pin(consumer.take());
-    still_pending("it is hidden here", &mut here).await;
-    let elsewhere = queue(&one).consumer();
-    let delivery = taken(&elsewhere).await;
-    assert_eq!(delivery.attempt(), 2);
-    delivery.nack().await.expect("put back");
-    elsewhere.close().await;
-    still_pending("it is hidden here", &mut here).await;
-    assert_eq!(within("its time comes", later, here).await.expect("an item").attempt(), 3);
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_stream_of_deliveries_ends_when_the_consumer_is_closed() {
     let (_, one, two) = setup().await;
     let _producer = filled(&one, &["a", "b"]).await;

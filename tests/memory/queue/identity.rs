@@ -159,11 +159,12 @@ async fn an_item_of_a_queue_that_was_created_again_is_not_taken_for_an_earlier_o
 
 #[tokio::test(start_paused = true)]
 async fn an_item_that_others_have_done_is_hidden_no_more() {
-    let (_, one, two) = setup().await;
+    let (server, one, two) = setup().await;
     let _producer = filled(&two, &["a", "b"]).await;
     let consumer = queue(&one).consumer();
     taken(&consumer).await.nack_after(T * 360).await.expect("returned");
-    assert_eq!(drained(&queue(&two).consumer(), 1).await, ["a"]);
+    // A consumer of Curator does not read the delay.
+    server.delete_by_hand(&format!("{PATH}/queue-0000000000")).expect("it exists");
     assert_eq!(drained(&consumer, 1).await, ["b"]);
 }
 

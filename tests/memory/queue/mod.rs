@@ -22,6 +22,7 @@ mod many;
 mod order;
 mod permission;
 mod requests;
+mod retry;
 mod shared;
 mod suspended;
 mod too_large;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use tokio::sync::watch;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 use zookeeper_recipes::queue::{Consumer, Delivery, Error, Utf8};
 use zookeeper_recipes::{Client, ErrorKind, Fence};
 
@@ -161,8 +161,12 @@ impl Taker {
             }
             way @ 15..=16 => {
                 self.ledger.fails(&place, token, false);
-                let after = if way == 15 { self.timeout / 4 } else { Duration::ZERO };
-                delivery.nack_after(after).await.map(|()| true).inspect(|_| self.ledger.fails(&place, token, true))
+                let after = if way == 15 { self.timeout.mul_f64(self.random.f64()) } else { Duration::ZERO };
+                let until = Instant::now() + after;
+                delivery.nack_after(after).await.map(|()| true).inspect(|_| {
+                    self.ledger.fails(&place, token, true);
+                    self.ledger.delays(&place, until);
+                })
             }
             17 => delivery.release().await.map(|()| true),
             _ => {

@@ -63,6 +63,8 @@ struct State {
     latest: BTreeMap<String, i64>,
     /// The deliveries that were reported as failed, by their fencing tokens, and whether that was confirmed.
     failed: BTreeMap<Place, BTreeMap<i64, bool>>,
+    /// The end of the delay with which an item was returned last, if that was confirmed.
+    delayed: BTreeMap<Place, Instant>,
     /// Items that a consumer has tried to ack, and whether that was confirmed.
     acked: BTreeMap<String, bool>,
     /// Items that a consumer has tried to reject, and whether that was confirmed.
@@ -200,6 +202,9 @@ impl Ledger {
         if !may_be.contains(&(attempt - 1)) {
             self.object(format!("{who} gets {place} as delivery {attempt}, but {may_be:?} have failed"));
         }
+        if self.state().delayed.get(&place).is_some_and(|until| Instant::now() < *until) && !self.is_excused() {
+            self.object(format!("{who} gets {place} before its time"));
+        }
         lock(&self.claims).taken(token);
         let mut late = None;
         {
@@ -252,7 +257,12 @@ impl Ledger {
         *self.state().failed.entry(place.clone()).or_default().entry(token).or_default() |= confirmed;
     }
 
-    /// Notes that a Curator consumer has taken these out of the queue, under its lock.
+    /// Notes that an item was returned, and that no consumer may claim it before this time.
+    pub(super) fn delays(&self, place: &Place, until: Instant) {
+        self.state().delayed.insert(place.clone(), until);
+    }
+
+    /// Notes that a Curator consumer has taken these out of the queue, under its lock, or an operator by hand.
     pub(super) fn taken_by_curator(&self, items: &[String]) {
         let mut state = self.state();
         for item in items {

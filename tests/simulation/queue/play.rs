@@ -2,7 +2,7 @@
 
 mod end;
 
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
 use fastrand::Rng;
 use futures::FutureExt;
@@ -14,7 +14,7 @@ use zookeeper_recipes::testing::{Dialect, Task};
 
 use super::consumer::{GUARDED, Taker};
 use super::ledger::Ledger;
-use super::picky::Picky;
+use super::picky::{PASSED_OVER, Picky};
 use super::producer::Putter;
 use crate::seeds::Outcome;
 use crate::world::{World, dialect_of};
@@ -241,7 +241,7 @@ impl Play {
         }
     }
 
-    /// The picky consumer takes an item, if there is one soon, and leaves it to others.
+    /// The picky consumer takes an item, if there is one soon, and returns it for a long time.
     fn pass_over(&mut self) {
         let Some(picky) = self.picky.clone() else { return };
         let patience = self.world.a_while(self.world.timeout / 8);
@@ -332,9 +332,28 @@ impl Play {
         while self.restarts && Instant::now() + LOOK < until {
             let time = self.world.a_while(LOOK);
             self.world.pass(time).await;
+            self.delete_passed_over();
             self.look_whether_it_is_empty();
         }
         self.world.pass(until - Instant::now()).await;
+    }
+
+    /// Deletes by hand what the picky consumer has returned and no one has locked.
+    fn delete_passed_over(&self) {
+        let server = &self.world.server;
+        for name in server.children(PATH) {
+            let item = format!("{PATH}/{name}");
+            let node = server.get(&item).unwrap_or_default();
+            let retry_at =
+                String::from_utf8_lossy(&node).lines().find_map(|line| line.strip_prefix("retry: ")?.parse().ok());
+            let at = UNIX_EPOCH + Duration::from_millis(retry_at.unwrap_or_default());
+            let is_passed_over = at > server.time_of_day() + PASSED_OVER / 2;
+            if is_passed_over && server.stat(&format!("{CLAIMS}/{name}")).is_none() {
+                self.world.trace.note(format_args!("{name} was passed over, and is deleted by hand"));
+                self.ledger.taken_by_curator(&texts(&node).collect::<Vec<_>>());
+                server.delete_by_hand(&item).expect("it exists");
+            }
+        }
     }
 
     fn look_whether_it_is_empty(&mut self) {

@@ -136,8 +136,8 @@ async fn memory_and_slow_memory_agree() {
     let quiet = Options { latency: 0..=0, commit: 0..=0, container_check: 1 << 40, ..Options::default() };
     let slow = Options { seed: 7, servers: 1, latency: 0..=9, commit: 0..=3, ..quiet.clone() };
     let (quiet, slow) = (
-        memory(quiet).for_group(0, timeout, usize::MAX, Clock::Tokio(tokio::time::Instant::now())),
-        memory(slow).for_group(0, timeout, usize::MAX, Clock::Tokio(tokio::time::Instant::now())),
+        memory(quiet).for_group(0, timeout, usize::MAX, Clock::tokio(tokio::time::Instant::now())),
+        memory(slow).for_group(0, timeout, usize::MAX, Clock::tokio(tokio::time::Instant::now())),
     );
     let outcome = run(1, steps, "/differential", quiet, slow).await;
     assert_worthwhile(&outcome, steps);

@@ -28,7 +28,7 @@ async fn memory_and_a_server_agree() {
     let server = server().await;
     let options = Options { latency: 0..=0, commit: 0..=0, container_check: 1 << 40, ..Options::default() };
     let begun = std::time::Instant::now();
-    let memory = memory(options).for_group(0, TIMEOUT, usize::MAX, Clock::Tokio(tokio::time::Instant::now()));
+    let memory = memory(options).for_group(0, TIMEOUT, usize::MAX, Clock::tokio(tokio::time::Instant::now()));
     let outcome = run(seed, steps, "/differential", memory, real(&server.connect_string())).await;
     println!("took {:?}", begun.elapsed());
     assert_worthwhile(&outcome, steps);

@@ -132,6 +132,13 @@ pub(super) struct Item {
     pub(super) version: i32,
 }
 
+impl Item {
+    /// Returns the time of day before which no consumer claims it, because a delivery of it failed.
+    pub(super) fn retry_at(&self) -> Option<i64> {
+        History::read(&self.data, self.created, self.version).retry_at
+    }
+}
+
 /// Why an item was not read or claimed.
 #[derive(Debug)]
 pub(super) enum ClaimError {

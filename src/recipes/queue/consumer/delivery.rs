@@ -165,8 +165,9 @@ impl<T> Delivery<T> {
         self.nack_after(Duration::ZERO).await
     }
 
-    /// Reports a failure as [`nack`](Self::nack) does. In addition, this consumer does not claim the item again for
-    /// `delay`. Other consumers may.
+    /// Reports a failure as [`nack`](Self::nack) does. In addition, no consumer claims the item again before `delay` is
+    /// over. The time is in the item's data, so that it does not depend on this consumer; see [items that
+    /// fail](crate::queue#items-that-fail).
     ///
     /// # Errors
     /// As [`ack`](Self::ack), but after any other error this consumer does not claim the item for `delay` instead of 30

@@ -137,9 +137,9 @@ impl<S: Serializer> Consumer<S> {
     /// Passes items to `handler`, up to `concurrency` nodes at a time, in the order of the queue.
     ///
     /// An item that was handled is removed from the queue; that request is sent together with the claim of the next
-    /// item. An item that failed is returned to its place. This consumer claims it again after [a
-    /// delay](crate::queue::DistributedQueueBuilder::retry_delay); others may claim it at once. It becomes a dead
-    /// letter, with the error as the reason, after [the last
+    /// item. An item that failed is returned to its place, and is delivered again after [a
+    /// delay](crate::queue::DistributedQueueBuilder::retry_delay). It becomes a dead letter, with the error as the
+    /// reason, after [the last
     /// delivery](crate::queue::DistributedQueueBuilder::max_deliveries), when the policy of the delay gives up, or for
     /// a [`Failure::permanent`]. An item whose claim was lost is redelivered. Items that were put as one node are
     /// handled one after the other, and fail together with the first that fails.

@@ -7,6 +7,7 @@ use tokio::time::Instant;
 
 use super::claim::Item;
 use super::contention::{ContentionEstimate, MOST_EXPECTED};
+use super::times::Times;
 
 /// Replaces a time that the clock cannot represent.
 const FOREVER: Duration = Duration::from_secs(30 * 365 * 24 * 3_600);
@@ -23,8 +24,11 @@ pub(super) struct Items {
     /// The items that this consumer has claimed or is claiming, in this session.
     own_claims: BTreeMap<String, ClaimState>,
     /// The items that this consumer does not claim for some time.
-    hidden: Hidden,
-    /// The items in the queue that are not claimed, not in `own_claims`, and not hidden.
+    hidden: Times<Instant>,
+    /// The items that no consumer claims before a time of day, which is in their data: in milliseconds since 1970. An
+    /// item is removed when it is written, as the time may be another one then.
+    delayed: Times<i64>,
+    /// The items in the queue that are not claimed, not in `own_claims`, not hidden, and not delayed.
     free: BTreeMap<String, Free>,
     contention: ContentionEstimate,
 }
@@ -99,13 +103,14 @@ impl Items {
 
     /// Forgets the data of the items, because events may have been missed. The servers refuse a claim that relies on
     /// other outdated facts, but would not notice outdated data.
-    pub(super) fn forget_contents(&mut self) {
+    pub(super) fn forget_contents(&mut self, now: Instant) {
         self.free.values_mut().for_each(|free| free.content = Content::Unread);
+        self.show_due(i64::MAX, now);
     }
 
     /// Starts over after the queue was deleted: the next items are different ones, even if they have the same names.
     pub(super) fn start_over(&mut self) {
-        (self.present, self.free, self.hidden) = Default::default();
+        (self.present, self.free, self.hidden, self.delayed) = Default::default();
         self.own_claims.retain(|_, state| *state == ClaimState::Claiming);
     }
 
@@ -119,6 +124,7 @@ impl Items {
         self.free.clear();
         (self.present, self.claimed) = (present.collect(), claimed.collect());
         self.hidden.retain(|name| self.present.contains(name));
+        self.delayed.retain(|name| self.present.contains(name));
         let names: Vec<String> = self.present.iter().cloned().collect();
         names.iter().for_each(|name| self.update_free(name, now));
     }
@@ -126,6 +132,7 @@ impl Items {
     pub(super) fn note_item(&mut self, name: &str, change: Change, now: Instant) {
         // After any change the data that was read is outdated.
         self.free.remove(name);
+        self.delayed.remove(name);
         match change {
             Change::Created => drop(self.present.insert(name.to_owned())),
             Change::Written => {}
@@ -153,8 +160,9 @@ impl Items {
 
     /// Adds the item to the free ones or removes it from them, by what is known.
     fn update_free(&mut self, name: &str, now: Instant) {
-        let taken = self.claimed.contains(name) || self.own_claims.contains_key(name) || self.hidden.contains(name);
-        if taken || !self.present.contains(name) {
+        let taken = self.claimed.contains(name) || self.own_claims.contains_key(name);
+        let waits = self.hidden.contains(name) || self.delayed.contains(name);
+        if taken || waits || !self.present.contains(name) {
             self.free.remove(name);
         } else if !self.free.contains_key(name) {
             self.free.insert(name.to_owned(), Free { content: Content::Unread, since: now });
@@ -231,6 +239,16 @@ impl Items {
         {
             self.contention.note_answer(now.duration_since(*since));
             *content = Content::Read(item);
+        }
+    }
+
+    /// Records that the item was read, and that no consumer claims it before this time of day. It does not count as
+    /// available until then, and is read again after that.
+    pub(super) fn note_delayed(&mut self, name: &str, until: i64, now: Instant) {
+        if let Some(Free { content: Content::Reading(since), .. }) = self.free.get(name) {
+            self.contention.note_answer(now.duration_since(*since));
+            self.delayed.insert(name, until);
+            self.update_free(name, now);
         }
     }
 
@@ -327,47 +345,17 @@ impl Items {
     pub(super) fn shown_at(&self) -> Option<Instant> {
         self.hidden.first()
     }
-}
 
-/// Hidden items, and when each of them is shown again.
-#[derive(Debug, Default)]
-struct Hidden {
-    until: BTreeMap<String, Instant>,
-    /// The same names, ordered by their times.
-    in_time: BTreeSet<(Instant, String)>,
-}
-
-impl Hidden {
-    fn insert(&mut self, name: &str, until: Instant) {
-        self.remove(name);
-        self.until.insert(name.to_owned(), until);
-        self.in_time.insert((until, name.to_owned()));
-    }
-
-    fn remove(&mut self, name: &str) {
-        if let Some((name, until)) = self.until.remove_entry(name) {
-            self.in_time.remove(&(until, name));
+    /// Makes the delayed items available whose time has come by this time of day.
+    pub(super) fn show_due(&mut self, time_of_day: i64, now: Instant) {
+        while let Some(name) = self.delayed.pop_due(time_of_day) {
+            self.update_free(&name, now);
         }
     }
 
-    fn contains(&self, name: &str) -> bool {
-        self.until.contains_key(name)
-    }
-
-    fn retain(&mut self, keep: impl Fn(&str) -> bool) {
-        self.until.retain(|name, _| keep(name));
-        self.in_time.retain(|(_, name)| keep(name));
-    }
-
-    fn first(&self) -> Option<Instant> {
-        self.in_time.first().map(|(until, _)| *until)
-    }
-
-    fn pop_due(&mut self, now: Instant) -> Option<String> {
-        let _due = self.first().filter(|until| *until <= now)?;
-        let (_, name) = self.in_time.pop_first()?;
-        self.until.remove(&name);
-        Some(name)
+    /// Returns the time of day of the next delayed item.
+    pub(super) fn next_due(&self) -> Option<i64> {
+        self.delayed.first()
     }
 }
 

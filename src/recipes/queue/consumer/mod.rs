@@ -13,6 +13,7 @@ mod settle;
 mod shared;
 mod spawned;
 mod task;
+mod times;
 mod view;
 
 use std::fmt;

@@ -13,6 +13,7 @@ use crate::engine::{self, Multi, Op};
 use crate::queue::dead_letter;
 use crate::queue::error::Error;
 use crate::queue::sizes;
+use crate::queue::time;
 use crate::util::znode::{CreateMode, Stat};
 
 /// What to do with the item of a claim.
@@ -20,7 +21,8 @@ use crate::util::znode::{CreateMode, Stat};
 pub(super) enum Verdict {
     /// Remove it from the queue.
     Ack,
-    /// Keep it, under its name, for other consumers. This one does not claim it again for the time `hide`.
+    /// Keep it, under its name. No consumer claims it for the time `hide`: the others read that in its record, and this
+    /// one remembers it.
     Return { hide: Duration, outcome: Outcome },
     /// Make it a dead letter, after this many deliveries and for this reason.
     DeadLetter { attempts: u32, reason: String },
@@ -180,8 +182,8 @@ fn steps(claim: &Claim, verdict: &Verdict) -> Vec<Op> {
     let unclaim = Op::Delete { path: claim.node.to_string(), version: Some(CLAIM_VERSION) };
     match verdict {
         Verdict::Ack => vec![Op::Delete { path, version }, unclaim],
-        Verdict::Return { outcome, .. } => {
-            let item = match record(claim, outcome) {
+        Verdict::Return { outcome, hide } => {
+            let item = match record(claim, outcome, *hide) {
                 Some(data) => Op::SetData { path, data, version },
                 None => Op::Check { path, version },
             };
@@ -203,13 +205,14 @@ fn steps(claim: &Claim, verdict: &Verdict) -> Vec<Op> {
 
 /// Returns the data of the item with the record of this delivery. Returns `None` if there is nothing to record, or no
 /// room: an item that another client put must not grow until it cannot be claimed.
-fn record(claim: &Claim, outcome: &Outcome) -> Option<Vec<u8>> {
+fn record(claim: &Claim, outcome: &Outcome, hide: Duration) -> Option<Vec<u8>> {
+    let Shared { core, paths, .. } = &*claim.shared;
+    let retry_at = (hide > Duration::ZERO).then(|| time::millis_after(core.clock.time_of_day(), hide));
     let history = match outcome {
         Outcome::Unhandled => claim.history.clone(),
-        Outcome::Failed(error) => claim.history.failed(error),
+        Outcome::Failed(error) => claim.history.failed(error, retry_at),
         Outcome::Unrecorded => return None,
     };
-    let Shared { core, paths, .. } = &*claim.shared;
     let fits = claim.body().len() <= sizes::largest_payload(&core.config, paths);
     fits.then(|| [claim.body(), &history.record(claim.created, claim.number.wrapping_add(1))].concat())
 }

@@ -8,7 +8,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
 use super::buffer::{Buffer, Ready};
-use super::claim::{Claim, ClaimError, Claimant};
+use super::claim::{Claim, ClaimError, Claimant, Item};
 use super::delivery::Command;
 use super::items::{Change, Items};
 use super::outcome::{ItemState, Notice, Settled, return_until_done, settle_and_notify};
@@ -24,6 +24,7 @@ use crate::metrics::{Label, Reading, table};
 use crate::queue::dead_letter;
 use crate::queue::error::Error;
 use crate::queue::events::Event;
+use crate::queue::time;
 use crate::util::backoff::{AFTER_REFUSAL, Backoff};
 use crate::util::serializer::Serializer;
 use crate::util::task_set::TaskSet;
@@ -205,7 +206,9 @@ impl<S: Serializer> Task<S> {
 
     /// Starts everything that can be started now. Returns when there will be more to do, even if no event comes.
     fn start_work(&mut self, view: &mut View, now: Instant) -> Option<Instant> {
+        let time_of_day = time::millis_at(self.shared.core.clock.time_of_day());
         self.items.show_hidden(now);
+        self.items.show_due(time_of_day, now);
         let unwanted = if self.closing { self.buffer.clear() } else { self.buffer.surplus() };
         for ready in unwanted {
             self.settle(ready.claim, Verdict::RELEASE, Notice::default());
@@ -215,12 +218,12 @@ impl<S: Serializer> Task<S> {
             view.stop_watching();
             return surplus_at;
         }
-        let again_at = self.request_items(view, now);
+        let again_at = self.request_items(view, now, time_of_day);
         surplus_at.into_iter().chain(again_at).min()
     }
 
     /// Lists, reads and claims as long as more items are wanted. Returns as [`start_work`](Self::start_work) does.
-    fn request_items(&mut self, view: &mut View, now: Instant) -> Option<Instant> {
+    fn request_items(&mut self, view: &mut View, now: Instant, time_of_day: i64) -> Option<Instant> {
         let all_wanted = self.buffer.wanted();
         if all_wanted == 0 || self.items.is_returning() {
             return None;
@@ -238,7 +241,9 @@ impl<S: Serializer> Task<S> {
         let steps = self.items.plan(wanted, ahead, now);
         steps.read.into_iter().for_each(|name| view.read(name));
         steps.claim.into_iter().for_each(|(name, item)| view.claim(name, item));
-        [self.items.shown_at(), steps.again_at, Some(list_again_at)].into_iter().flatten().min()
+        // A time that the clock cannot represent is later than the next listing.
+        let due_at = self.items.next_due().and_then(|due| now.checked_add(time::between(time_of_day, due)));
+        [self.items.shown_at(), due_at, steps.again_at, Some(list_again_at)].into_iter().flatten().min()
     }
 
     fn handle_command(&mut self, command: Option<Command>) {
@@ -290,10 +295,10 @@ impl<S: Serializer> Task<S> {
             ViewEvent::Claim(name, change) => self.items.note_claim(&name, change, now),
             ViewEvent::Deleted => self.start_over(view),
             ViewEvent::Missed => {
-                self.items.forget_contents();
+                self.items.forget_contents(now);
                 view.list_again(now);
             }
-            ViewEvent::Read(name, Ok(item)) => self.items.note_read(&name, item, now),
+            ViewEvent::Read(name, Ok(item)) => self.handle_read(&name, item, now),
             // Another answer came first, and this consumer may have claimed the item by now.
             ViewEvent::Read(name, Err(_)) if !self.items.is_being_read(&name) => {}
             ViewEvent::Read(name, Err(error)) => self.handle_claim_error(&name, "read an item of", error, now),
@@ -303,6 +308,15 @@ impl<S: Serializer> Task<S> {
                 self.deliver(Arc::new(claim));
             }
             ViewEvent::Claimed(name, Err(error)) => self.handle_claim_error(&name, "claim an item of", error, now),
+        }
+    }
+
+    fn handle_read(&mut self, name: &str, item: Item, now: Instant) {
+        match item.retry_at() {
+            Some(until) if until > time::millis_at(self.shared.core.clock.time_of_day()) => {
+                self.items.note_delayed(name, until, now);
+            }
+            _ => self.items.note_read(name, item, now),
         }
     }
 

@@ -60,7 +60,7 @@ impl MemoryEnsemble {
 
 /// Returns the ensemble for a client that asks for a session timeout of `wanted`.
 fn access(ensemble: &MemoryEnsemble, group: u32, wanted: Duration) -> Arc<Ensemble> {
-    ensemble.for_group(group, wanted, usize::MAX, Clock::Tokio(Instant::now()))
+    ensemble.for_group(group, wanted, usize::MAX, Clock::tokio(Instant::now()))
 }
 
 async fn open(ensemble: &MemoryEnsemble, group: u32) -> Opened {

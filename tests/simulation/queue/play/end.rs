@@ -38,6 +38,7 @@ impl Play {
         // A put may be under way that was sent before everything was healed.
         let mut quiet_since = Instant::now();
         loop {
+            self.delete_passed_over();
             self.putters.retain_mut(|task| task.now_or_never().is_none());
             self.takers.retain_mut(|task| task.now_or_never().is_none());
             if let Ok(taken) = tokio::time::timeout(Duration::from_secs(1), consumer.take()).await {
@@ -61,7 +62,7 @@ impl Play {
         }
     }
 
-    /// Restarts the empty queue. New items have the names of those that the picky consumer left to others, and it must
+    /// Restarts the empty queue. New items have the names of those that the picky consumer has returned, and it must
     /// take them, as it is the only consumer.
     pub(super) async fn take_from_a_new_queue(&mut self) -> Result<(), String> {
         // On Keeper it may believe something wrong about the servers.

@@ -130,6 +130,45 @@ async fn what_is_hidden_is_shown_in_time_and_dies_with_its_item_or_its_queue() {
     assert!(items.shown_at() > Some(begun + time), "it stays hidden in the next session");
 }
 
+#[test]
+fn what_no_consumer_may_claim_yet_is_not_available_and_not_read_again_before_its_time() {
+    let (mut items, begun) = (items(4, &[]), now());
+    assert_eq!(items.plan(2, 0, begun).read, names(0..2));
+    items.note_delayed(&name(0), 500, begun);
+    items.note_delayed(&name(1), 400, begun);
+    items.note_delayed(&name(2), 300, begun);
+    assert_eq!((items.next_due(), items.free.len()), (Some(400), 2), "the last one was not being read");
+    assert_eq!(items.plan(2, 0, begun).read, names(2..4), "it holds no other item up");
+    items.list(names(0..4).into_iter(), [].into_iter(), begun);
+    items.show_due(399, begun);
+    assert_eq!(items.free.len(), 2, "a listing does not change that");
+    items.show_due(400, begun);
+    assert_eq!((items.next_due(), items.plan(1, 0, begun).read), (Some(500), names([1])));
+    items.note_item(&name(0), Change::Written, begun);
+    assert_eq!((items.next_due(), items.plan(1, 0, begun).read), (None, names([0])), "it may be another time now");
+    items.note_delayed(&name(0), 600, begun);
+    items.forget_contents(begun);
+    assert_eq!(items.next_due(), None, "events may have been missed");
+    items.plan(1, 0, begun);
+    items.note_delayed(&name(0), 600, begun);
+    items.start_over();
+    items.note_item(&name(0), Change::Created, begun);
+    assert_eq!(items.plan(1, 0, begun).read, names([0]), "the queue is another one");
+}
+
+#[tokio::test(start_paused = true)]
+async fn delayed_items_are_not_reserved_for_others() {
+    let (mut items, begun) = (items(4, &[]), now());
+    items.plan(3, 0, begun);
+    (0..3).for_each(|number| items.note_delayed(&name(number), 500, begun));
+    // This consumer is the last of two, so that one item is reserved for the other.
+    items.contention.note_miss(0.99, 0);
+    let steps = items.plan(1, 0, begun);
+    assert!(steps.read.is_empty() && steps.again_at.is_some(), "the only available one is reserved: {steps:?}");
+    items.show_due(500, begun);
+    assert_eq!(items.plan(1, 0, begun).read, names([1]), "the first one is reserved");
+}
+
 #[tokio::test(start_paused = true)]
 async fn the_servers_are_believed_when_they_contradict_the_events() {
     let mut items = items(2, &[]);
@@ -173,7 +212,7 @@ proptest! {
     /// consumer, nor hidden.
     #[test]
     fn what_is_free_follows_from_what_is_known(
-        happened in prop::collection::vec((0..12_u8, 0..6_usize), 0..60),
+        happened in prop::collection::vec((0..15_u8, 0..6_usize), 0..60),
     ) {
         let mut items = Items::default();
         let begun = now();
@@ -194,10 +233,17 @@ proptest! {
                 8 => items.show_hidden(begun + Duration::from_secs(number as u64 % 2)),
                 9 => items.start_over(),
                 10 => items.list(names(0..number).into_iter(), names([number / 2]).into_iter(), begun),
+                11 => {
+                    items.plan(2, 0, begun);
+                    items.note_delayed(&name, number as i64, begun);
+                }
+                12 => items.show_due(number as i64 / 2, begun),
+                13 => items.forget_contents(begun),
                 _ => items.remove_own_claim(&name, begun),
             }
             let taken = |name: &String| {
-                items.claimed.contains(name) || items.own_claims.contains_key(name) || items.hidden.contains(name)
+                let waits = items.hidden.contains(name) || items.delayed.contains(name);
+                waits || items.claimed.contains(name) || items.own_claims.contains_key(name)
             };
             let free: Vec<&String> = items.present.iter().filter(|name| !taken(name)).collect();
             prop_assert_eq!(items.free.keys().collect::<Vec<_>>(), free);
