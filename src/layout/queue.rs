@@ -1,16 +1,15 @@
 //! The znodes of a queue: their paths, names and order.
-//!
-//! Other kinds of queue (by priority, with a delay, with ids) differ from this one only in the part of the name between
-//! base and number. Only this module knows that part.
+
+mod key;
 
 use std::sync::Arc;
 
+use self::key::BASE;
+pub(crate) use self::key::{Key, Place, TIMES};
 use super::kazoo;
 use super::parts::{NUMBER_BYTES, before_number};
 use crate::util::path::join;
 
-/// The prefix of the names of items, the same as Curator's.
-const BASE: &str = "queue-";
 /// The prefix of the names of dead letters. It differs from that of items, because another queue may keep its items
 /// where this one keeps its letters.
 const LETTER: &str = "letter-";
@@ -20,10 +19,6 @@ const WAKE: &str = "wake-";
 pub(crate) const CLAIMS: &str = "-claims";
 pub(crate) const PRODUCERS: &str = "-producers";
 pub(crate) const DEAD: &str = "-dead";
-/// The length of a priority in the names of Curator's `DistributedPriorityQueue`: a sign and hexadecimal digits.
-const PRIORITY_BYTES: usize = 9;
-/// How many hexadecimal digits a time in milliseconds has, from 2004 to 10889.
-const TIME_DIGITS: std::ops::RangeInclusive<usize> = 11..=12;
 /// The size of a name's length field in a listing, in bytes.
 const LISTED_BYTES: usize = 4;
 
@@ -63,8 +58,8 @@ impl Paths {
     }
 
     /// Returns the path with which a new item is created; the server appends its number.
-    pub(crate) fn new_item(&self) -> String {
-        join(&self.items, BASE)
+    pub(crate) fn new_item(&self, key: &Key) -> String {
+        join(&self.items, &format!("{BASE}{key}"))
     }
 
     /// Returns the path of the child of the queue that is created and deleted when an item is returned.
@@ -106,51 +101,36 @@ pub(crate) fn letters(mut children: Vec<String>) -> Vec<String> {
     children
 }
 
-/// Returns whether a node is an item of this kind of queue: its name is the base and a number, with nothing in between.
+/// Returns whether this is the name of an item: of Curator's `DistributedQueue`, or of its queues by priority, with a
+/// delay or with ids.
 pub(crate) fn is_item(name: &str) -> bool {
-    between(name) == Some("")
+    Key::of(name).is_some()
 }
 
-/// Returns whether a node is an item of another kind of queue: the names in Curator's queues by priority, with a delay,
-/// and with ids are longer.
+/// Returns whether a node has a name that begins as that of an item, and is none.
 pub(crate) fn is_foreign(name: &str) -> bool {
     name.starts_with(BASE) && !is_item(name)
 }
 
-/// Returns the items among the children of a queue, the oldest first.
+/// Returns the items among the children of a queue, in the order of the queue.
 pub(crate) fn in_order(mut children: Vec<String>) -> Vec<String> {
     children.retain(|name| is_item(name));
-    children.sort_unstable();
+    children.sort_by_cached_key(|name| Place::of(name));
     children
 }
 
-/// Returns the part between the base and the number in the name of an item.
-fn between(name: &str) -> Option<&str> {
-    before_number(name.strip_prefix(BASE)?)
-}
-
-/// Returns whether this is the name of an item in a queue of any kind: of this one, of Curator's with a priority, a
-/// delay or ids, or of kazoo's.
+/// Returns whether this is the name of an item in a queue of any kind: of one of Curator's, or of kazoo's.
 pub(crate) fn is_item_of_any_kind(name: &str) -> bool {
-    kazoo::is_entry(name) || is_item_of_curator(name)
+    kazoo::is_entry(name) || is_item(name)
 }
 
-fn is_item_of_curator(name: &str) -> bool {
-    between(name).is_some_and(|between| {
-        let is_priority =
-            between.len() == PRIORITY_BYTES && between.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'A'..=b'F'));
-        let is_marked = between.len() > 2 && between.starts_with('|') && between.ends_with('|');
-        between.is_empty() || is_priority || is_marked
-    })
-}
-
-/// Returns the end of the delay in the name of an item, in milliseconds since 1970. Curator's `DistributedDelayQueue`
-/// writes it in hexadecimal digits. In a queue with ids, an id of such digits and capitals looks the same.
+/// Returns the end of the delay in the name of an item, in milliseconds since 1970. In a queue with ids, an id of
+/// eleven or twelve digits and capitals up to F looks the same.
 pub(crate) fn delayed_until_ms(name: &str) -> Option<i64> {
-    let digits = between(name)?.strip_prefix('|')?.strip_suffix('|')?;
-    let is_time = TIME_DIGITS.contains(&digits.len())
-        && digits.bytes().all(|byte| byte.is_ascii_digit() || (b'A'..=b'F').contains(&byte));
-    is_time.then(|| i64::from_str_radix(digits, 16).ok()).flatten()
+    match Key::of(name)? {
+        Key::Time(time) => Some(time),
+        Key::None | Key::Priority(_) | Key::Id(_) => None,
+    }
 }
 
 /// Returns a key by which the item that has been ready for the longest time comes first: the end of its delay and the
@@ -190,7 +170,8 @@ mod tests {
     fn the_names_are_curators_and_the_rest_is_beside_the_queue() {
         let paths = Paths::new("/g/q", None, |path| format!("/ns{path}"));
         assert_eq!(&*paths.path, "/g/q");
-        assert_eq!(paths.new_item(), "/ns/g/q/queue-");
+        assert_eq!(paths.new_item(&Key::None), "/ns/g/q/queue-");
+        assert_eq!(paths.new_item(&Key::Priority(5)), "/ns/g/q/queue-100000005");
         assert_eq!(paths.item("queue-0000000001"), "/ns/g/q/queue-0000000001");
         assert_eq!(paths.claim("queue-0000000001"), "/ns/g/q-claims/queue-0000000001");
         assert_eq!(paths.producers, "/ns/g/q-producers");
@@ -207,12 +188,13 @@ mod tests {
     }
 
     #[test]
-    fn items_of_other_kinds_of_queue_are_none() {
-        for name in ["queue-|1A200D23C4E|0000000001", "queue-1000000050000000001", "queue-|my-id|0000000001", "queue-"]
-        {
+    fn what_begins_as_an_item_and_is_none_is_foreign() {
+        for name in ["queue-", "queue-x0000000001", "queue-||0000000001", "queue-5"] {
             assert!(is_foreign(name) && in_order(vec![name.to_owned()]).is_empty(), "{name}");
         }
-        assert!(!is_foreign("queue-0000000001") && !is_foreign("lost+found") && !is_foreign("wake-queue-0000000001"));
+        for name in ["queue-0000000001", "lost+found", "wake-queue-0000000001", "queue-|my-id|0000000001"] {
+            assert!(!is_foreign(name), "{name}");
+        }
     }
 
     #[test]

@@ -283,7 +283,10 @@ fn every_public_future_of_the_queue_is_send(
     send_future(queue.dead_letters());
     send_future(queue.retry(letter));
     send_future(queue.drop(letter));
+    send_future(queue.remove("a"));
     send_future(producer.put("a"));
+    send_future(producer.put_after("a", std::time::Duration::ZERO));
+    send_future(producer.put_at("a", std::time::UNIX_EPOCH));
     send_future(producer.put_many(["a"]));
     send_future(producer.put_timeout("a", std::time::Duration::MAX));
     send_future(producer.enqueue("a"));

@@ -13,7 +13,7 @@ use crate::client::parents;
 use crate::client::session::Session;
 use crate::client::{self, ErrorKind};
 use crate::engine::{self, Multi, Op};
-use crate::layout::queue::{self, Paths};
+use crate::layout::queue::{self, Key, Paths};
 use crate::util::panic::caught;
 use crate::util::path::join;
 use crate::util::serializer::Serializer;
@@ -115,11 +115,13 @@ pub(super) async fn list(core: &Core, paths: &Paths) -> Result<Vec<DeadLetter>, 
 
 /// Moves the item of a dead letter to the end of the queue, as a new item.
 pub(super) async fn retry(core: &Core, paths: &Paths, letter: &DeadLetter) -> Result<(), Error> {
+    // Its time has come before, or it would not have been delivered.
+    let key = Key::of(&letter.item).unwrap_or_default().without_time();
     let step = |session: &Arc<Session>| {
         session.multi(vec![
             Op::Delete { path: join(&paths.dead, &letter.name), version: None },
             Op::Create {
-                path: paths.new_item(),
+                path: paths.new_item(&key),
                 data: letter.data.clone(),
                 mode: CreateMode::PersistentSequential,
                 acls: core.config.acls.clone(),

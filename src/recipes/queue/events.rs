@@ -52,8 +52,8 @@ pub enum Event {
         /// [`consume`](super::Consumer::consume) was dropped.
         claim_lost: bool,
     },
-    /// A node of the queue is an item of another kind of Curator's queues (by priority, with a delay, with ids). The
-    /// consumer ignores it. Reported once for each node.
+    /// A node of the queue has a name that begins with `queue-` as those of items do, but that none of Curator's queues
+    /// writes. The consumer ignores it. Reported once for each node.
     Skipped {
         /// The name of the node.
         node: String,
@@ -82,7 +82,7 @@ impl fmt::Display for Event {
                 let claim = if *claim_lost { ", and its claim is lost" } else { "" };
                 write!(f, "the handler of {item} was dropped in delivery {attempt}{claim}")
             }
-            Event::Skipped { node } => write!(f, "{node} is an item of another kind of queue, and is ignored"),
+            Event::Skipped { node } => write!(f, "{node} is in no format of an item, and is ignored"),
             Event::Failed { error } => write!(f, "failed, and is retried: {error}"),
             Event::Missed { events } => write!(f, "{events} events were not read in time and are lost"),
         }
@@ -119,7 +119,7 @@ impl Publisher {
             }
             Event::Skipped { node } => {
                 let item = node;
-                tracing::warn!(event = "item_skipped", path, item, "an item of another kind of queue is ignored");
+                tracing::warn!(event = "item_skipped", path, item, "a node in no format of an item is ignored");
             }
             Event::Unsettled { item, error } => tracing::warn!(
                 event = "item_unsettled",
@@ -188,7 +188,7 @@ mod tests {
             (Event::Unsettled { item, error: error() }, "a could not be settled: queue at /q: the claim on a was lost"),
             (interrupted(false), "the handler of a was dropped in delivery 2"),
             (interrupted(true), "the handler of a was dropped in delivery 2, and its claim is lost"),
-            (Event::Skipped { node: "b".to_owned() }, "b is an item of another kind of queue, and is ignored"),
+            (Event::Skipped { node: "b".to_owned() }, "b is in no format of an item, and is ignored"),
             (Event::Failed { error: error() }, "failed, and is retried: queue at /q: the claim on a was lost"),
             (Event::Missed { events: 3 }, "3 events were not read in time and are lost"),
         ] {

@@ -1,8 +1,8 @@
 //! A queue into which many processes put items and from which many processes take them, compatible with Curator's
-//! `DistributedQueue`.
+//! `DistributedQueue`, `DistributedPriorityQueue`, `DistributedDelayQueue` and `DistributedIdQueue`.
 //!
-//! Each item is a sequential node with the same data as in Curator's queue. Java services that use Curator's queue on
-//! the same path put items for consumers of this library, and consume the items that its producers put.
+//! Each item is a sequential node with the same name and data as in Curator's queues. Java services that use Curator's
+//! queue on the same path put items for consumers of this library, and consume the items that its producers put.
 //!
 //! ```no_run
 //! use zookeeper_recipes::Client;
@@ -111,18 +111,25 @@
 //! put, no record is written, and each claim counts.
 //!
 //! No consumer claims an item before its [delay](Delivery::nack_after) is over. Each consumer that wants items reads
-//! the record once, and then waits with a timer. It compares the time with the clock of its own machine: a machine
-//! whose clock is a minute fast claims the item a minute too early. The delay is kept only by the consumer that
+//! the record once, and then waits with a timer; see [times](self#times). The delay is kept only by the consumer that
 //! returned the item if there is no room for the record, and not at all by consumers of Curator and of earlier versions
 //! of this library.
 //!
 //! # Order
 //!
-//! A consumer takes the oldest item that has no claim. An item that it returns without a delay is its next one; an item
-//! that was returned with a delay is skipped until the delay is over, and then is at its old place. Consumers that
-//! claim at the same moment take turns, so that they do not all try for the same item. Each reserves as many of the
-//! oldest items for the others as they usually claim meanwhile, and claims these items itself if the others do not. So
-//! with n busy consumers a few times n other items may overtake an item.
+//! The order is by [priority](Producer::priority), the lower number first. An item without one has the priority 0.
+//! Among items of the same priority, those with a [time](Producer::after) that has come are first, by their times, and
+//! the others follow in the order of their puts. Items with the same time are in the order of their puts as well. An
+//! item with a time that has not come is not available, and neither is one that was returned with a delay. In a queue
+//! that has only items of one of these kinds, that is the order of Curator's consumers.
+//!
+//! A consumer takes the first available item that has no claim. An item that it returns without a delay is its next
+//! one; an item that was returned with a delay is skipped until the delay is over, and then is at its old place.
+//! Consumers that claim at the same moment take turns, so that they do not all try for the same item. Each reserves as
+//! many of the oldest items for the others as they usually claim meanwhile, and claims these items itself if the others
+//! do not. So with n busy consumers a few times n other items may overtake an item. An item that is put before others
+//! by its priority is taken next, even if another one has been read ahead, but not if another one has been claimed
+//! ahead.
 //!
 //! Items are claimed in order, but not processed in order: two consumers work on two items at once. To process one item
 //! at a time in order, let a single consumer [`take`](Consumer::take) and ack in turn, for example in the leader of a
@@ -133,6 +140,17 @@
 //! them as long as it has free slots, because the others reserve them for it. That costs the fewest requests, but the
 //! work is not divided evenly among the processes. To divide it, give each [`consume`](Consumer::consume) a single
 //! slot: a consumer that is busy claims nothing, and the next item goes to another one.
+//!
+//! # Times
+//!
+//! The time of an item, and the end of a delay after a failure, are times of day, in whole milliseconds. The producer,
+//! or the consumer that returned the item, computes it by the clock of its machine. Each consumer compares it with the
+//! clock of its own machine. So an item is delivered too early or too late by as much as two clocks differ: keep them
+//! synchronized, and do not rely on times where an early delivery does harm. A clock that is set back or forward is
+//! noticed with the next event or timer, after ten minutes at most.
+//!
+//! An item that waits for its time holds up no other, and costs no request. It is in the memory of the servers, and
+//! counts for [`max_items`](DistributedQueueBuilder::max_items). A consumer has one timer, for the earliest time.
 //!
 //! # Costs
 //!
@@ -150,7 +168,10 @@
 //!
 //! ```text
 //! <path>             the items, as Curator names them: queue-0000000000, ...
-//!                    each with a record of its failed deliveries, if any
+//!                    each with a record of its failed deliveries, if any;
+//!                    with a priority  queue-1000000050000000000
+//!                    with a time      queue-|19F9A4A7A00|0000000000
+//!                    with an id       queue-|order-7|0000000000
 //! <path>-claims      an ephemeral node for each claimed item (Curator: lock path)
 //! <path>-producers   an ephemeral node for each producer, with the number and
 //!                    id of its last transaction
@@ -175,8 +196,25 @@
 //! Curator's consumers do not count deliveries and do not make dead letters. Without a lock path they take items at
 //! most once and ignore claims: do not mix such consumers with others.
 //!
-//! Items of Curator's other queues (by priority, with a delay, with ids) have longer names. Consumers ignore them, and
-//! report them as [`Event::Skipped`].
+//! Items with a priority, a time or an id have the names of Curator's `DistributedPriorityQueue`,
+//! `DistributedDelayQueue` and `DistributedIdQueue`. A consumer of this library takes all of them, and plain items. Of
+//! Curator's classes use the one for the items of the queue, because the others read the names differently:
+//!
+//! | Curator's class | items of the other kinds |
+//! |---|---|
+//! | `DistributedQueue` | It takes all in the order of their text, and delayed items before their time. |
+//! | `DistributedPriorityQueue` | Likewise; plain items come before those with priorities. |
+//! | `DistributedDelayQueue` | All are due at once, before those with times. |
+//! | `DistributedIdQueue` | It takes all, and delayed items before their time. |
+//!
+//! Curator writes times and ids in the same way. A consumer of this library takes 11 or 12 digits and capitals up to F
+//! for a time (from 2004 to 10889) and everything else for an id, which makes no difference to the delivery. So an id
+//! such as `100000000042`, which [`Producer::id`] refuses, must not be put with Curator either. A time after 10889,
+//! such as Java's `Long.MAX_VALUE`, is taken for an id, so that the item is delivered at once. When Curator returns an
+//! item that has failed, the copy has lost its priority or time.
+//!
+//! A node whose name begins with `queue-` and that none of these classes has put is ignored, and reported as
+//! [`Event::Skipped`].
 //!
 //! # Limits
 //!
@@ -185,8 +223,8 @@
 //!
 //! Java clients, and so Curator's consumers, do not read an answer of more than a megabyte (their `jute.maxbuffer`). So
 //! they cannot list a queue of more than 52 428 items. When a producer sees that the queue has become longer, it logs a
-//! warning (`event="too_long_for_java"`) and continues. Where Java clients consume, choose a lower
-//! [`max_items`](DistributedQueueBuilder::max_items).
+//! warning (`event="too_long_for_java"`) and continues. Items with longer names fill a listing earlier. Where Java
+//! clients consume, choose a lower [`max_items`](DistributedQueueBuilder::max_items).
 
 mod builder;
 mod consumer;
@@ -196,6 +234,7 @@ mod error;
 mod events;
 mod history;
 mod producer;
+mod remove;
 mod sizes;
 mod time;
 
@@ -306,8 +345,25 @@ impl<S: Serializer> DistributedQueue<S> {
         Ok(usize::try_from(stat.num_children).unwrap_or(0))
     }
 
-    /// Returns the items of the first node without taking them; `None` if the queue is empty. They may be claimed
-    /// already.
+    /// Removes all items with this [id](Producer::id) that are in the queue and that no consumer has claimed, and
+    /// returns how many: an item may be claimed by the time of the call, and several may have the same id. Items put as
+    /// one node count as one. The id is changed as by the put.
+    ///
+    /// Each item is removed in a transaction that fails if the item has a claim. So an item that was removed is not
+    /// delivered, and one that was not removed is. It costs a listing of the queue, and one request for each item.
+    ///
+    /// # Errors
+    /// [`Error::Client`]; items that were removed before the error stay so. With [`ErrorKind::OutcomeUnknown`] an
+    /// answer was lost, and it is not known whether an item that has left the queue since was removed or delivered.
+    ///
+    /// # Cancel safety
+    /// Once polled, items may be removed even if the future is dropped.
+    pub async fn remove(&self, id: &str) -> Result<usize, Error> {
+        remove::remove(self.client.core(), &self.paths, id).await
+    }
+
+    /// Returns the items of the first node without taking them; `None` if there is none. They may be claimed already.
+    /// Items that were put with a time that has not come yet are left out.
     ///
     /// # Errors
     /// [`Error::Client`]; [`Error::Undecodable`].
@@ -317,7 +373,9 @@ impl<S: Serializer> DistributedQueue<S> {
     pub async fn peek(&self) -> Result<Option<Vec<S::Item>>, Error> {
         let core = self.client.core();
         let names = dead_letter::children(core, &self.paths.path).await.map_err(|error| self.error(error))?;
-        for name in queue::in_order(names) {
+        let now = time::millis_at(core.clock.time_of_day());
+        let is_due = |name: &String| queue::delayed_until_ms(name).is_none_or(|time| time <= now);
+        for name in queue::in_order(names).into_iter().filter(is_due) {
             let data =
                 match core.read("read", &join(&self.paths.path, &name), |session, path| session.get_data(path)).await {
                     Ok((data, _)) => data,
@@ -343,8 +401,8 @@ impl<S: Serializer> DistributedQueue<S> {
         dead_letter::list(self.client.core(), &self.paths).await
     }
 
-    /// Retries the item of a dead letter: moves it to the end of the queue, as a new item without any attempts. It is
-    /// moved only once, even if an answer is lost.
+    /// Retries the item of a dead letter: puts it into the queue again, as a new item without any attempts, and with
+    /// its priority or id if it had one. It is moved only once, even if an answer is lost.
     ///
     /// # Errors
     /// [`Error::Client`] with [`ErrorKind::NoNode`] if the letter does not exist any more; with

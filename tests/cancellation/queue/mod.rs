@@ -15,6 +15,8 @@ use crate::harness::{Run, cases};
 
 cases! {
     put: "Producer::put", at least 90 drops, 70 faults;
+    put_after: "Producer::put_after", at least 90 drops, 70 faults;
+    put_at: "Producer::put_at", at least 90 drops, 70 faults;
     put_many: "Producer::put_many", at least 90 drops, 70 faults;
     put_timeout: "Producer::put_timeout", at least 90 drops, 70 faults;
     enqueue: "Producer::enqueue", at least 20 drops, 10 faults;
@@ -31,6 +33,7 @@ cases! {
     peek: "DistributedQueue::peek", at least 50 drops, 30 faults;
     dead_letters: "DistributedQueue::dead_letters", at least 50 drops, 30 faults;
     retry: "DistributedQueue::retry", at least 40 drops, 20 faults;
+    remove: "DistributedQueue::remove", at least 50 drops, 30 faults;
     drop_letter: "DistributedQueue::drop", at least 40 drops, 20 faults;
 }
 
@@ -60,14 +63,15 @@ async fn filled(run: &mut Run, items: &[&str]) -> Client {
     other
 }
 
-/// Takes and acks every item, so no consumer holds one back. Returns the names of their nodes.
+/// Takes and acks every item, so no consumer holds one back. Returns them in the order of their numbers.
 async fn all_of(run: &Run, client: &Client) -> Vec<String> {
     let consumer = queue(client).consumer();
     let mut items = BTreeSet::new();
     while !(run.server().children(PATH).is_empty() && run.server().children(CLAIMS).is_empty()) {
         if let Ok(taken) = timeout(Duration::from_secs(30), consumer.take()).await {
             let delivery = taken.expect("it can be seen");
-            let name = delivery.name().to_owned();
+            // The number of an item is at the end of its name.
+            let name = delivery.name().split_at(delivery.name().len() - 10).1.to_owned();
             items.extend(delivery.items().iter().map(|item| (name.clone(), item.clone())));
             delivery.ack().await.expect("acked");
         } else {
@@ -99,6 +103,23 @@ async fn put(run: &mut Run) {
     let client = run.client().await;
     let producer = queue(&client).producer();
     let told = run.cut(producer.put("a")).await.done();
+    is_put_once(run, producer, told, &["a"]).await;
+}
+
+async fn put_after(run: &mut Run) {
+    directories(run);
+    let client = run.client().await;
+    let producer = queue(&client).producer();
+    let told = run.cut(producer.put_after("a", Duration::ZERO)).await.done();
+    is_put_once(run, producer, told, &["a"]).await;
+}
+
+async fn put_at(run: &mut Run) {
+    directories(run);
+    let client = run.client().await;
+    let producer = queue(&client).producer();
+    let now = run.server().time_of_day();
+    let told = run.cut(producer.put_at("a", now)).await.done();
     is_put_once(run, producer, told, &["a"]).await;
 }
 
@@ -339,6 +360,25 @@ async fn retry(run: &mut Run) {
         queue(&other).drop(&letter).await.expect("dropped");
     }
     all_of(run, &other).await;
+}
+
+/// What was not removed is delivered, and what was removed is not.
+async fn remove(run: &mut Run) {
+    directories(run);
+    let client = run.client().await;
+    let other = run.other_client().await;
+    let producer = queue(&other).producer();
+    producer.id("a").put("a").await.expect("put");
+    producer.put("b").await.expect("put");
+    producer.close().await.expect("put");
+    let removing = queue(&client);
+    let told = run.cut(removing.remove("a")).await.done();
+    let left = all_of(run, &other).await;
+    match told {
+        Some(Ok(removed)) => assert_eq!((removed, left), (1, vec!["b".to_owned()])),
+        Some(Err(error)) => assert!(!run.is_calm(), "{error}"),
+        None => assert!(run.is_polled() || left == ["a", "b"], "{left:?}"),
+    }
 }
 
 async fn drop_letter(run: &mut Run) {

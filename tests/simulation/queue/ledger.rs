@@ -13,6 +13,9 @@ use super::claims::Claims;
 use crate::trace::Trace;
 use crate::world::World;
 
+/// The length of the number in the name of an item.
+const NUMBER_BYTES: usize = 10;
+
 /// How a put ended for its caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Put {
@@ -29,6 +32,8 @@ pub(super) enum Put {
 pub(super) struct Place {
     /// How often the node had been deleted when the item was claimed.
     queue: usize,
+    /// The digits at the end of the name, which the servers have counted.
+    number: String,
     name: String,
 }
 
@@ -53,6 +58,8 @@ impl Held {
 #[derive(Default)]
 struct State {
     puts: BTreeMap<String, Put>,
+    /// The times with which items were put.
+    due: BTreeMap<String, Instant>,
     /// The transactions that deleted the queue's own node.
     deletions: Vec<i64>,
     /// The places from which each item was delivered.
@@ -162,6 +169,11 @@ impl Ledger {
         self.state().puts.insert(item.to_owned(), how);
     }
 
+    /// Notes that an item is put with this time, or a later one.
+    pub(super) fn is_due(&self, item: &str, at: Instant) {
+        self.state().due.insert(item.to_owned(), at);
+    }
+
     pub(super) fn cancelled(&self) {
         self.state().cancelled += 1;
     }
@@ -175,7 +187,8 @@ impl Ledger {
         // The node is deleted only while it is empty, so a claim is on an item of the queue that existed at that time.
         let claimed = delivery.fencing_token();
         let queue = self.state().deletions.iter().filter(|zxid| **zxid < claimed).count();
-        Place { queue, name: delivery.name().to_owned() }
+        let (_, number) = delivery.name().split_at(delivery.name().len() - NUMBER_BYTES);
+        Place { queue, number: number.to_owned(), name: delivery.name().to_owned() }
     }
 
     /// Notes that a consumer of this client is closed or dropped, or a take dropped for good: its claims are given up.
@@ -204,6 +217,11 @@ impl Ledger {
         }
         if self.state().delayed.get(&place).is_some_and(|until| Instant::now() < *until) && !self.is_excused() {
             self.object(format!("{who} gets {place} before its time"));
+        }
+        let early =
+            delivery.items().iter().find(|item| self.state().due.get(*item).is_some_and(|at| Instant::now() < *at));
+        if let Some(item) = early {
+            self.object(format!("{who} gets {item} before the time with which it was put"));
         }
         lock(&self.claims).taken(token);
         let mut late = None;

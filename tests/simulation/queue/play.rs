@@ -122,6 +122,7 @@ impl Play {
         self.world.heal();
         // This also makes room for producers that wait for it.
         self.drain().await?;
+        self.take_in_order().await?;
         self.take_from_a_new_queue().await?;
         self.sum()?;
         self.clean_up();

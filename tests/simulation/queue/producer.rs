@@ -5,7 +5,7 @@ use std::time::Duration;
 use fastrand::Rng;
 use futures::future::join_all;
 use tokio::sync::watch;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 use zookeeper_recipes::ErrorKind;
 use zookeeper_recipes::queue::{Error, Producer, Utf8};
 
@@ -44,6 +44,8 @@ impl Putter {
             };
             let items = self.begin(next..next + count);
             next += count;
+            let usual = self.producer.clone();
+            self.choose_key(&items);
             match self.random.u8(..8) {
                 0 => self.put_as_one(&items).await,
                 1 => self.put_half_way(&items).await,
@@ -51,6 +53,7 @@ impl Putter {
                 3 => self.enqueue(&items).await,
                 _ => self.put_together(&items).await,
             }
+            self.producer = usual;
             let most = if self.slow { self.timeout } else { self.timeout / 2 };
             let pause = most.mul_f64(self.random.f64().powi(4));
             sleep(pause).await;
@@ -58,6 +61,20 @@ impl Putter {
         if self.random.bool() {
             // Puts that were not awaited are in doubt in any case.
             let _ = self.producer.close().await;
+        }
+    }
+
+    /// Puts these items with a priority or a delay, by chance.
+    fn choose_key(&mut self, items: &[String]) {
+        match self.random.u8(..6) {
+            0 => self.producer = self.producer.priority(self.random.i32(-2..=2)),
+            1 => {
+                let most = if self.slow { self.timeout / 8 } else { self.timeout };
+                let delay = most.mul_f64(self.random.f64().powi(2));
+                items.iter().for_each(|item| self.ledger.is_due(item, Instant::now() + delay));
+                self.producer = self.producer.after(delay);
+            }
+            _ => {}
         }
     }
 

@@ -8,13 +8,14 @@ use tokio::time::Instant;
 use super::claim::Item;
 use super::contention::{ContentionEstimate, MOST_EXPECTED};
 use super::times::Times;
+use crate::layout::queue::{Place, delayed_until_ms};
 
 /// Replaces a time that the clock cannot represent.
 const FOREVER: Duration = Duration::from_secs(30 * 365 * 24 * 3_600);
 /// How long an item is hidden if it is free according to the events, but the servers refuse the claim.
 const AFTER_CONTRADICTION: Duration = Duration::from_secs(1);
 
-/// The items, ordered by their names and so in the order of the queue.
+/// The items. Those that are free are in the order of the queue.
 #[derive(Debug, Default)]
 pub(super) struct Items {
     /// The items in the queue, according to the servers.
@@ -25,11 +26,11 @@ pub(super) struct Items {
     own_claims: BTreeMap<String, ClaimState>,
     /// The items that this consumer does not claim for some time.
     hidden: Times<Instant>,
-    /// The items that no consumer claims before a time of day, which is in their data: in milliseconds since 1970. An
-    /// item is removed when it is written, as the time may be another one then.
+    /// The items that no consumer claims before a time of day, which is in their names or in their data: in
+    /// milliseconds since 1970. When an item is written, only the time in its name still applies.
     delayed: Times<i64>,
     /// The items in the queue that are not claimed, not in `own_claims`, not hidden, and not delayed.
-    free: BTreeMap<String, Free>,
+    free: BTreeMap<Place, Free>,
     contention: ContentionEstimate,
 }
 
@@ -106,6 +107,7 @@ impl Items {
     pub(super) fn forget_contents(&mut self, now: Instant) {
         self.free.values_mut().for_each(|free| free.content = Content::Unread);
         self.show_due(i64::MAX, now);
+        self.delay_by_names(now);
     }
 
     /// Starts over after the queue was deleted: the next items are different ones, even if they have the same names.
@@ -125,17 +127,38 @@ impl Items {
         (self.present, self.claimed) = (present.collect(), claimed.collect());
         self.hidden.retain(|name| self.present.contains(name));
         self.delayed.retain(|name| self.present.contains(name));
+        self.delay_by_names(now);
         let names: Vec<String> = self.present.iter().cloned().collect();
         names.iter().for_each(|name| self.update_free(name, now));
     }
 
+    /// Delays all items with a time in their names. Those whose time has come are [shown](Self::show_due) next.
+    fn delay_by_names(&mut self, now: Instant) {
+        let times = self.present.iter().filter_map(|name| Some((name.clone(), delayed_until_ms(name)?)));
+        for (name, time) in times.collect::<Vec<_>>() {
+            self.delay(&name, time, now);
+        }
+    }
+
+    /// Delays an item, unless it is delayed for longer.
+    fn delay(&mut self, name: &str, until: i64, now: Instant) {
+        self.delayed.extend_to(name, until);
+        self.update_free(name, now);
+    }
+
     pub(super) fn note_item(&mut self, name: &str, change: Change, now: Instant) {
         // After any change the data that was read is outdated.
-        self.free.remove(name);
+        self.free.remove(&Place::of(name));
         self.delayed.remove(name);
         match change {
-            Change::Created => drop(self.present.insert(name.to_owned())),
-            Change::Written => {}
+            Change::Created | Change::Written => {
+                if change == Change::Created {
+                    self.present.insert(name.to_owned());
+                }
+                if let Some(time) = delayed_until_ms(name) {
+                    self.delay(name, time, now);
+                }
+            }
             Change::Deleted => {
                 self.present.remove(name);
                 self.hidden.remove(name);
@@ -162,10 +185,11 @@ impl Items {
     fn update_free(&mut self, name: &str, now: Instant) {
         let taken = self.claimed.contains(name) || self.own_claims.contains_key(name);
         let waits = self.hidden.contains(name) || self.delayed.contains(name);
+        let place = Place::of(name);
         if taken || waits || !self.present.contains(name) {
-            self.free.remove(name);
-        } else if !self.free.contains_key(name) {
-            self.free.insert(name.to_owned(), Free { content: Content::Unread, since: now });
+            self.free.remove(&place);
+        } else {
+            self.free.entry(place).or_insert(Free { content: Content::Unread, since: now });
         }
     }
 
@@ -175,7 +199,7 @@ impl Items {
         let mut steps = Steps::default();
         if self.is_alone() {
             let first = self.free.iter_mut().take(wanted + ahead).filter(|(_, free)| !free.is_begun());
-            steps.read = first.map(|(name, free)| free.begin(name, now)).collect();
+            steps.read = first.map(|(place, free)| free.begin(place.name(), now)).collect();
         } else if wanted > 0 {
             self.plan_reads_among_others(wanted, &mut steps, now);
         }
@@ -195,16 +219,16 @@ impl Items {
         // The others have as many claims in flight as this consumer has, in proportion to their speed.
         let at_once = (to_begin + begun + self.claims_in_flight()).max(1);
         let reserved = self.contention.reserved_for_others(at_once);
-        for (place, (name, free)) in self.free.iter_mut().enumerate().filter(|(_, (_, free))| !free.is_begun()) {
+        for (nth, (place, free)) in self.free.iter_mut().enumerate().filter(|(_, (_, free))| !free.is_begun()) {
             if to_begin == 0 {
                 break;
             }
-            let reserved_for = reserved.saturating_sub(place).div_ceil(at_once);
+            let reserved_for = reserved.saturating_sub(nth).div_ceil(at_once);
             match self.contention.due(reserved_for, free.since, now) {
                 Some(due) => steps.again_at = steps.again_at.into_iter().chain([due]).min(),
                 None => {
                     to_begin -= 1;
-                    steps.read.push(free.begin(name, now));
+                    steps.read.push(free.begin(place.name(), now));
                 }
             }
         }
@@ -215,9 +239,10 @@ impl Items {
     fn plan_claims(&mut self, most: usize, steps: &mut Steps) {
         let begun = self.free.iter().take(MOST_EXPECTED + most).filter(|(_, free)| free.is_begun());
         let read = begun.take(most).take_while(|(_, free)| matches!(free.content, Content::Read(_)));
-        let names: Vec<String> = read.map(|(name, _)| name.clone()).collect();
-        for name in names {
-            if let Some(Free { content: Content::Read(item), .. }) = self.free.remove(&name) {
+        let places: Vec<Place> = read.map(|(place, _)| place.clone()).collect();
+        for place in places {
+            if let Some(Free { content: Content::Read(item), .. }) = self.free.remove(&place) {
+                let name = place.name().to_owned();
                 self.own_claims.insert(name.clone(), ClaimState::Claiming);
                 steps.claim.push((name, item));
             }
@@ -234,7 +259,7 @@ impl Items {
     }
 
     pub(super) fn note_read(&mut self, name: &str, item: Item, now: Instant) {
-        if let Some(Free { content, .. }) = self.free.get_mut(name)
+        if let Some(Free { content, .. }) = self.free.get_mut(&Place::of(name))
             && let Content::Reading(since) = content
         {
             self.contention.note_answer(now.duration_since(*since));
@@ -245,15 +270,14 @@ impl Items {
     /// Records that the item was read, and that no consumer claims it before this time of day. It does not count as
     /// available until then, and is read again after that.
     pub(super) fn note_delayed(&mut self, name: &str, until: i64, now: Instant) {
-        if let Some(Free { content: Content::Reading(since), .. }) = self.free.get(name) {
+        if let Some(Free { content: Content::Reading(since), .. }) = self.free.get(&Place::of(name)) {
             self.contention.note_answer(now.duration_since(*since));
-            self.delayed.insert(name, until);
-            self.update_free(name, now);
+            self.delay(name, until, now);
         }
     }
 
     pub(super) fn is_being_read(&self, name: &str) -> bool {
-        self.free.get(name).is_some_and(|free| matches!(free.content, Content::Reading(_)))
+        self.free.get(&Place::of(name)).is_some_and(|free| matches!(free.content, Content::Reading(_)))
     }
 
     /// Records that this transaction made a claim of this consumer.
@@ -273,7 +297,7 @@ impl Items {
     /// Records that the servers refused the claim because the item is not free. Usually an event has reported why.
     pub(super) fn note_unavailable(&mut self, name: &str, now: Instant) {
         self.remove_own_claim(name, now);
-        if self.free.contains_key(name) {
+        if self.free.contains_key(&Place::of(name)) {
             self.hide(name, AFTER_CONTRADICTION, now);
         }
     }
@@ -286,7 +310,7 @@ impl Items {
 
     /// Marks the item to be read again, after a read failed or the item was written.
     pub(super) fn read_again(&mut self, name: &str, now: Instant) {
-        self.free.remove(name);
+        self.free.remove(&Place::of(name));
         self.remove_own_claim(name, now);
     }
 

@@ -39,8 +39,8 @@ impl Batch {
     pub(super) fn send(&mut self, core: &Core, paths: &Paths, sequence: &Sequence) {
         let mut ops = vec![sequence.step(self.ticket)];
         ops.extend(self.puts.iter().map(|put| Op::Create {
-            path: paths.new_item(),
-            data: put.payload.clone(),
+            path: paths.new_item(&put.node.key),
+            data: put.node.payload.clone(),
             mode: CreateMode::PersistentSequential,
             acls: core.config.acls.clone(),
         }));

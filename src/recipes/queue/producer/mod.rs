@@ -3,21 +3,23 @@
 mod batch;
 mod capacity;
 mod failures;
+mod key;
 mod put;
 mod room;
 mod task;
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
 
 use self::capacity::Capacity;
 use self::failures::Failures;
+use self::key::Setting;
 pub use self::put::Enqueued;
-use self::put::{Put, failed};
+use self::put::{Node, Put, failed};
 use self::task::{Command, Task};
 use super::envelope;
 use super::error::Error;
@@ -34,6 +36,10 @@ use crate::util::serializer::Serializer;
 ///
 /// After the last clone is dropped, enqueued items are still put, for as long as the [`Client`] exists.
 ///
+/// Items may have a [time](Self::after), a [priority](Self::priority) or an [id](Self::id). The name of an item has
+/// room for one of these, as in Curator's queues. Each of these methods returns a clone with this setting, for all of
+/// its puts; a later setting replaces an earlier one.
+///
 /// ```no_run
 /// use zookeeper_recipes::queue::{Error, Producer, Utf8};
 ///
@@ -45,12 +51,19 @@ use crate::util::serializer::Serializer;
 ///     drop(producer.enqueue(format!("order {number}")).await?);
 /// }
 /// producer.flush().await?;
+///
+/// // Delivered in five minutes, before all others, and under an id.
+/// let minutes = std::time::Duration::from_secs(300);
+/// producer.put_after("a reminder", minutes).await?;
+/// producer.priority(-1).put("an urgent order").await?;
+/// producer.id("order-7").put("one that may be cancelled").await?;
 /// producer.close().await?;
 /// # Ok(())
 /// # }
 /// ```
 pub struct Producer<S: Serializer> {
     inner: Arc<Inner<S>>,
+    setting: Setting,
 }
 
 struct Inner<S: Serializer> {
@@ -81,7 +94,43 @@ impl<S: Serializer> Producer<S> {
             closed,
             capacity: Capacity::new(max_items),
         };
-        Producer { inner: Arc::new(inner) }
+        Producer { inner: Arc::new(inner), setting: Setting::None }
+    }
+
+    /// Returns a clone whose items are delivered only when `delay` is over, which begins with the call that puts them.
+    /// Until then they are in the queue, and other items go first. The time is one of day; see [times](super#times).
+    ///
+    /// A put is [`Error::InvalidOption`] if the delay ends after the year 10888.
+    #[doc(alias = "DistributedDelayQueue")]
+    pub fn after(&self, delay: Duration) -> Self {
+        self.with(Setting::After(delay))
+    }
+
+    /// Returns a clone whose items are delivered only from this time on, as with [`after`](Self::after). Items with a
+    /// time that is over are delivered at once.
+    pub fn at(&self, time: SystemTime) -> Self {
+        self.with(Setting::At(time))
+    }
+
+    /// Returns a clone whose items have this priority: those with lower numbers are delivered first, as in Curator's
+    /// queue. Items without a priority are among those with priority 0; see [the order](super#order).
+    #[doc(alias = "DistributedPriorityQueue")]
+    pub fn priority(&self, priority: i32) -> Self {
+        self.with(Setting::Priority(priority))
+    }
+
+    /// Returns a clone whose items have this id, by which [`remove`](super::DistributedQueue::remove) finds them. Ids
+    /// need not be unique. Slashes and vertical lines become underlines, as in Curator's queue.
+    ///
+    /// A put is [`Error::InvalidOption`] if the id is empty, has more than 255 bytes or a character that no path may
+    /// have, or consists of 11 or 12 digits and capitals up to F: then the item would be taken for a delayed one.
+    #[doc(alias = "DistributedIdQueue")]
+    pub fn id(&self, id: impl Into<String>) -> Self {
+        self.with(Setting::Id(id.into()))
+    }
+
+    fn with(&self, setting: Setting) -> Self {
+        Producer { inner: Arc::clone(&self.inner), setting }
     }
 
     /// Puts an item, and returns when it is in the queue. Waits without a time limit: for room if the queue
@@ -97,8 +146,36 @@ impl<S: Serializer> Producer<S> {
     /// If the future is dropped before the item is [enqueued](Self::enqueue), nothing is put. After that the item is
     /// put anyway. The call itself serializes the item, before the future is polled.
     pub fn put(&self, item: impl Into<S::Item>) -> impl Future<Output = Result<(), Error>> + Send {
-        let payload = self.payload([item]);
-        async move { self.submit(payload?).await?.await }
+        let node = self.node([item]);
+        async move { self.submit(node?).await?.await }
+    }
+
+    /// Puts an item as [`put`](Self::put) does, to be delivered only [after](Self::after) this delay.
+    ///
+    /// # Errors
+    /// As [`put`](Self::put), and [`Error::InvalidOption`] if the delay ends after the year 10888.
+    ///
+    /// # Cancel safety
+    /// As [`put`](Self::put). The delay begins with the call itself.
+    pub fn put_after(
+        &self,
+        item: impl Into<S::Item>,
+        delay: Duration,
+    ) -> impl Future<Output = Result<(), Error>> + Send {
+        let node = self.after(delay).node([item]);
+        async move { self.submit(node?).await?.await }
+    }
+
+    /// Puts an item as [`put`](Self::put) does, to be delivered only [from](Self::at) this time on.
+    ///
+    /// # Errors
+    /// As [`put_after`](Self::put_after).
+    ///
+    /// # Cancel safety
+    /// As [`put`](Self::put).
+    pub fn put_at(&self, item: impl Into<S::Item>, time: SystemTime) -> impl Future<Output = Result<(), Error>> + Send {
+        let node = self.at(time).node([item]);
+        async move { self.submit(node?).await?.await }
     }
 
     /// Puts several items as one node: all of them or none. They are delivered together, to one consumer, in order. The
@@ -116,10 +193,10 @@ impl<S: Serializer> Producer<S> {
         I: IntoIterator<Item: Into<S::Item>>,
     {
         let mut items = items.into_iter().peekable();
-        let payload = items.peek().is_some().then(|| self.payload(items));
+        let node = items.peek().is_some().then(|| self.node(items));
         async move {
-            let Some(payload) = payload else { return Ok(()) };
-            self.submit(payload?).await?.await
+            let Some(node) = node else { return Ok(()) };
+            self.submit(node?).await?.await
         }
     }
 
@@ -141,10 +218,10 @@ impl<S: Serializer> Producer<S> {
         item: impl Into<S::Item>,
         timeout: Duration,
     ) -> impl Future<Output = Result<(), Error>> + Send {
-        let payload = self.payload([item]);
+        let node = self.node([item]);
         async move {
             let began = Instant::now();
-            let Ok(enqueued) = tokio::time::timeout(timeout, self.submit(payload?)).await else {
+            let Ok(enqueued) = tokio::time::timeout(timeout, self.submit(node?)).await else {
                 return Err(self.not_begun(began, timeout));
             };
             let left = timeout.saturating_sub(began.elapsed());
@@ -164,8 +241,8 @@ impl<S: Serializer> Producer<S> {
     /// # Cancel safety
     /// Cancel safe: if the future is dropped before it is ready, nothing is put.
     pub fn enqueue(&self, item: impl Into<S::Item>) -> impl Future<Output = Result<Enqueued, Error>> + Send {
-        let payload = self.payload([item]);
-        async move { self.submit(payload?).await }
+        let node = self.node([item]);
+        async move { self.submit(node?).await }
     }
 
     /// Waits until all items that were enqueued before are in the queue.
@@ -205,31 +282,33 @@ impl<S: Serializer> Producer<S> {
     }
 
     /// Serializes the items of one node.
-    fn payload<I: IntoIterator<Item: Into<S::Item>>>(&self, items: I) -> Result<Vec<u8>, Error> {
+    fn node<I: IntoIterator<Item: Into<S::Item>>>(&self, items: I) -> Result<Node, Error> {
         let inner = &*self.inner;
         let path = || Arc::clone(&inner.paths.path);
+        let now = inner.client.core().clock.time_of_day();
+        let key = self.setting.key(now).map_err(|why| Error::InvalidOption { path: path(), why })?;
         let serialized = items.into_iter().map(|item| inner.serializer.serialize(&item.into()));
         let serialized = serialized.collect::<Result<Vec<_>, _>>();
         let items = serialized.map_err(|error| Error::Unserializable { path: path(), why: error.to_string() })?;
         let payload = envelope::encode(&items);
         let (bytes, limit) = (payload.len(), sizes::largest_payload(&inner.client.core().config, &inner.paths));
-        if bytes > limit { Err(Error::TooLarge { path: path(), bytes, limit }) } else { Ok(payload) }
+        if bytes > limit { Err(Error::TooLarge { path: path(), bytes, limit }) } else { Ok(Node { key, payload }) }
     }
 
     /// Sends a node to the task, in the order of the calls.
-    async fn submit(&self, payload: Vec<u8>) -> Result<Enqueued, Error> {
+    async fn submit(&self, node: Node) -> Result<Enqueued, Error> {
         let mut closed = self.inner.closed.subscribe();
         tokio::select! {
             biased;
             _ = closed.wait_for(|closed| *closed) => Err(Error::closed(&self.inner.paths.path)),
-            submitted = self.submit_in_turn(payload) => submitted,
+            submitted = self.submit_in_turn(node) => submitted,
         }
     }
 
-    async fn submit_in_turn(&self, payload: Vec<u8>) -> Result<Enqueued, Error> {
+    async fn submit_in_turn(&self, node: Node) -> Result<Enqueued, Error> {
         let inner = &*self.inner;
-        let (_count, window) = inner.capacity.take(inner.client.core(), &inner.paths, payload.len()).await?;
-        let (put, enqueued) = Put::new(payload, window, &inner.failures);
+        let (_count, window) = inner.capacity.take(inner.client.core(), &inner.paths, node.payload.len()).await?;
+        let (put, enqueued) = Put::new(node, window, &inner.failures);
         let sent = inner.commands.send(Command::Put(put));
         sent.map(|()| enqueued).map_err(|_| Error::closed(&inner.paths.path))
     }
@@ -253,7 +332,7 @@ impl<S: Serializer> Producer<S> {
 
 impl<S: Serializer> Clone for Producer<S> {
     fn clone(&self) -> Self {
-        Producer { inner: Arc::clone(&self.inner) }
+        self.with(self.setting.clone())
     }
 }
 
@@ -277,7 +356,7 @@ mod tests {
         let producer = DistributedQueue::builder(&client, "/q", Utf8).build().expect("a good path").producer();
         producer.put("a").await.expect("put");
         producer.close().await.expect("closed");
-        let late = producer.submit_in_turn(producer.payload(["b"]).expect("small")).await.expect("handed over");
+        let late = producer.submit_in_turn(producer.node(["b"]).expect("small")).await.expect("handed over");
         assert!(matches!(late.await, Err(Error::Closed { .. })));
         assert_eq!(server.children("/q-producers"), [""; 0]);
         assert_eq!(server.children("/q").len(), 1);

@@ -8,6 +8,7 @@ use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use super::failures::Failures;
 use crate::client::{self, ErrorKind};
+use crate::layout::queue::Key;
 use crate::queue::error::Error;
 
 /// The error of a put that failed, or may have failed.
@@ -15,10 +16,17 @@ pub(super) fn failed(path: &Arc<str>, kind: ErrorKind, why: &str) -> Error {
     Error::client(path, client::Error::at(kind, "put into", path, why))
 }
 
+/// What a node is to be: the data, and the key in its name.
+#[derive(Debug)]
+pub(super) struct Node {
+    pub(super) key: Key,
+    pub(super) payload: Vec<u8>,
+}
+
 /// A node to be created.
 #[derive(Debug)]
 pub(super) struct Put {
-    pub(super) payload: Vec<u8>,
+    pub(super) node: Node,
     done: oneshot::Sender<Result<(), Error>>,
     failures: Arc<Failures>,
     /// Its share of the bytes that may be in flight.
@@ -26,9 +34,9 @@ pub(super) struct Put {
 }
 
 impl Put {
-    pub(super) fn new(payload: Vec<u8>, window: OwnedSemaphorePermit, failures: &Arc<Failures>) -> (Self, Enqueued) {
+    pub(super) fn new(node: Node, window: OwnedSemaphorePermit, failures: &Arc<Failures>) -> (Self, Enqueued) {
         let (done, outcome) = oneshot::channel();
-        let put = Put { payload, done, failures: Arc::clone(failures), window };
+        let put = Put { node, done, failures: Arc::clone(failures), window };
         (put, Enqueued { outcome, failures: Arc::clone(failures) })
     }
 

@@ -210,10 +210,10 @@ impl Task {
         let most = reduced
             .map_or(MOST_BYTES, |(bytes, _)| bytes)
             .min(config.max_request_bytes.saturating_sub(sizes::RESERVED_BYTES + number));
-        let around = self.paths.new_item().len() + Acl::request_bytes(&config.acls) + sizes::STEP_BYTES;
+        let around = Acl::request_bytes(&config.acls) + sizes::STEP_BYTES;
         let mut bytes = 0;
         let fit = self.waiting.iter().take(MOST_ITEMS).take_while(|put| {
-            bytes += put.payload.len() + around;
+            bytes += self.paths.new_item(&put.node.key).len() + put.node.payload.len() + around;
             bytes <= most
         });
         // An item that is larger has its own transaction.
@@ -285,7 +285,7 @@ impl Task {
                 unchanged = false;
                 // A batch in doubt is not known to be refused.
                 if too_large && batch.puts.len() > 1 {
-                    let bytes = batch.puts.iter().map(|put| put.payload.len()).sum::<usize>();
+                    let bytes = batch.puts.iter().map(|put| put.node.payload.len()).sum::<usize>();
                     self.reduced = Some((bytes / 2, tokio::time::Instant::now()));
                 } else if !batch.in_doubt {
                     batch.refuse(step, &error);
@@ -353,8 +353,10 @@ mod tests {
     use tokio::sync::Semaphore;
     use tokio::time::Instant;
 
+    use super::super::put::Node;
     use super::*;
     use crate::client::Client;
+    use crate::layout::queue::Key;
     use crate::testing::TestingServer;
 
     /// Puts an item for each of these first answers, in a transaction of its own, and handles events until all are
@@ -372,7 +374,7 @@ mod tests {
         let mut enqueued = Vec::new();
         for answer in answers.iter().cloned() {
             let permit = Arc::clone(&window).acquire_owned().await.expect("it is open");
-            let (put, outcome) = Put::new(b"a".to_vec(), permit, &failures);
+            let (put, outcome) = Put::new(Node { key: Key::None, payload: b"a".to_vec() }, permit, &failures);
             task.handle_command(Command::Put(put));
             task.ensure_sequence().await.expect("a number");
             let mut batch = task.next_batch().expect("one put");

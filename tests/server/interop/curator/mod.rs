@@ -9,6 +9,8 @@ mod locks;
 #[cfg(any(feature = "atomic-long", feature = "shared-value"))]
 mod numbers;
 mod peer;
+#[cfg(feature = "queue")]
+mod queues;
 #[cfg(feature = "read-write-lock")]
 mod two;
 

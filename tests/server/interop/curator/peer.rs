@@ -11,6 +11,8 @@ use crate::support::curator::java;
 const LOCKS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/server/interop/curator/CuratorPeer.java");
 #[cfg(feature = "service-discovery")]
 const DISCOVERY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/server/interop/curator/DiscoveryPeer.java");
+#[cfg(feature = "queue")]
+const QUEUES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/server/interop/curator/QueuePeer.java");
 
 /// A JVM that obeys commands; see the programs. Killed on drop.
 #[derive(Debug)]
@@ -30,6 +32,12 @@ impl Curator {
     #[cfg(feature = "service-discovery")]
     pub(crate) async fn discovery(args: &[&str]) -> Curator {
         Curator::run(DISCOVERY, args).await
+    }
+
+    /// Starts one that puts items into queues, and takes them.
+    #[cfg(feature = "queue")]
+    pub(crate) async fn queues(connect_string: &str) -> Curator {
+        Curator::run(QUEUES, &[connect_string]).await
     }
 
     async fn run(program: &str, args: &[&str]) -> Curator {

@@ -5,12 +5,15 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use tokio::time::Instant;
-use zookeeper_recipes::queue::{Delivery, Error};
+use zookeeper_recipes::queue::{Delivery, DistributedQueue, Error, Utf8};
 use zookeeper_recipes::testing::Dialect;
 
 use super::super::consumer::{GUARDED, may_be_lost};
 use super::super::ledger::Put;
 use super::{CLAIMS, DEAD, NEW_ITEMS, PATH, PRODUCERS, Play, texts};
+
+/// How many items are put in the end, to be taken in order.
+const ORDERED_ITEMS: u32 = 10;
 
 impl Play {
     /// Takes whatever is there, until the queue is empty, no item is held, and no task is running any more.
@@ -60,6 +63,55 @@ impl Play {
                 return Err(format!("long after healing {at_work} tasks are running, and {left:?} are left"));
             }
         }
+    }
+
+    /// Puts items with priorities and times into the empty queue. The only consumer must get them in order.
+    pub(super) async fn take_in_order(&mut self) -> Result<(), String> {
+        // On Keeper a client may believe something wrong about the servers.
+        if self.world.dialect != Dialect::ZooKeeper {
+            return Ok(());
+        }
+        let number = self.came;
+        self.came += 1;
+        let client = self.world.a_client();
+        let mut queue = DistributedQueue::builder(&self.world.clients[client], PATH, Utf8);
+        if self.locked.is_some() {
+            queue = queue.claims_path(CLAIMS);
+        }
+        let queue = queue.prefetch(self.world.random.usize(..3)).build().map_err(|error| error.to_string())?;
+        let (producer, mut expected) = (queue.producer(), Vec::new());
+        let begun = self.world.server.time_of_day();
+        for nth in 0..ORDERED_ITEMS {
+            let item = format!("{number}:{nth}");
+            self.ledger.begins(&item);
+            let seconds = self.world.random.u64(0..4);
+            // Without a time an item comes behind those with one.
+            let (producer, priority, time) = match self.world.random.u8(..4) {
+                0 => (producer.at(begun - Duration::from_secs(seconds)), 0, 9 - seconds),
+                1 | 2 => {
+                    let priority = self.world.random.i32(-2..=2);
+                    (producer.priority(priority), priority, u64::MAX)
+                }
+                _ => (producer.clone(), 0, u64::MAX),
+            };
+            producer.put(&item).await.map_err(|error| format!("after healing nothing can be put: {error}"))?;
+            self.ledger.put(&item, Put::Done);
+            expected.push((priority, time, nth, item));
+        }
+        expected.sort_unstable();
+        let consumer = queue.consumer();
+        for (_, _, _, item) in expected {
+            let taken = tokio::time::timeout(self.patience(), consumer.take()).await;
+            let taken = taken.map_err(|_| format!("long after healing {item} is not taken"))?;
+            let got = taken.as_ref().map_or(String::new(), |delivery| delivery.item().clone());
+            self.settle_at_last(taken).await?;
+            if got != item {
+                return Err(format!("{got} is taken before {item}"));
+            }
+        }
+        producer.close().await.map_err(|error| error.to_string())?;
+        consumer.close().await;
+        Ok(())
     }
 
     /// Restarts the empty queue. New items have the names of those that the picky consumer has returned, and it must

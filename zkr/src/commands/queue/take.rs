@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 use std::convert::Infallible;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clap::Args;
 use futures::StreamExt;
@@ -19,6 +19,8 @@ use crate::output::{self, Output, note};
 
 /// How long a claim of what is there may take once the time is over.
 const CLAIM: Duration = Duration::from_secs(5);
+/// The length of the number at the end of an item's name.
+const NUMBER: usize = 10;
 /// How long to wait before checking again whether something is there.
 const PAUSE: Duration = Duration::from_millis(50);
 
@@ -103,7 +105,7 @@ async fn note_events(path: &str, mut events: Events) -> Infallible {
             }
             // Only once, because there may be many.
             Event::Skipped { node } if !std::mem::replace(&mut has_skipped, true) => {
-                note(format_args!("{path}/{node} is left alone: it is an item of another kind of queue"));
+                note(format_args!("{path}/{node} is left alone: it is in no format of an item"));
             }
             _ => {}
         }
@@ -154,7 +156,8 @@ impl Taking<'_> {
     async fn has_free_items(&self) -> Result<bool, Ending> {
         let claimed: HashSet<String> = self.children(&self.claims).await?.into_iter().collect();
         let names = self.children(self.path).await?;
-        Ok(names.iter().any(|name| is_item(name) && !claimed.contains(name)))
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
+        Ok(names.iter().any(|name| is_available(name, now) && !claimed.contains(name)))
     }
 
     async fn children(&self, path: &str) -> Result<Vec<String>, Ending> {
@@ -196,10 +199,17 @@ fn append(bytes: &mut Vec<u8>, output: Output, path: &str, item: &[u8]) -> Resul
     Ok(())
 }
 
-/// Returns whether this is the name of an item. Names in Curator's other queues are longer; no consumer takes those.
-fn is_item(name: &str) -> bool {
-    let number = name.strip_prefix("queue-").unwrap_or_default();
-    number.len() == 10 && number.bytes().all(|byte| byte.is_ascii_digit())
+/// Returns whether this is the name of an item that may be taken at this time, in milliseconds since 1970. One that was
+/// returned with a delay seems available: the delay is in its data.
+fn is_available(name: &str, now: u128) -> bool {
+    let rest = name.strip_prefix("queue-").unwrap_or_default();
+    let Some((key, number)) = rest.len().checked_sub(NUMBER).and_then(|at| rest.split_at_checked(at)) else {
+        return false;
+    };
+    let is_time = |key: &str| (11..=12).contains(&key.len()) && !key.contains(|c: char| c.is_ascii_lowercase());
+    let time = key.strip_prefix('|').and_then(|key| key.strip_suffix('|')).filter(|key| is_time(key));
+    let is_due = time.and_then(|time| u128::from_str_radix(time, 16).ok()).is_none_or(|time| time <= now);
+    number.bytes().all(|byte| byte.is_ascii_digit()) && is_due
 }
 
 #[cfg(test)]
@@ -216,9 +226,12 @@ mod tests {
 
     #[test]
     fn names_of_items() {
-        assert!(is_item("queue-0000000001"));
-        for name in ["queue-", "queue-1", "queue-00000000010000000001", "wake-queue-0000000001", "x"] {
-            assert!(!is_item(name), "{name}");
+        let now = 0x19f_9a4a_7a00;
+        for name in ["0000000001", "1000000050000000001", "|my-id|0000000001", "|19F9A4A7A00|0000000001"] {
+            assert!(is_available(&format!("queue-{name}"), now), "{name}");
+        }
+        for name in ["queue-", "queue-1", "queue-|19F9A4A7A01|0000000001", "wake-queue-0000000001", "x"] {
+            assert!(!is_available(name, now), "{name}");
         }
     }
 }

@@ -246,8 +246,81 @@ proptest! {
                 waits || items.claimed.contains(name) || items.own_claims.contains_key(name)
             };
             let free: Vec<&String> = items.present.iter().filter(|name| !taken(name)).collect();
-            prop_assert_eq!(items.free.keys().collect::<Vec<_>>(), free);
+            prop_assert_eq!(items.free.keys().map(|place| place.name()).collect::<Vec<_>>(), free);
         }
+    }
+}
+
+/// The times in the names count up from this one.
+const FIRST: i64 = 0x19f_9a4a_7a00;
+
+fn delayed(after: i64, number: usize) -> String {
+    format!("queue-|{:X}|{number:010}", FIRST + after)
+}
+
+#[test]
+fn an_item_with_a_time_in_its_name_is_available_from_then_on() {
+    let (mut items, begun) = (items(1, &[]), now());
+    items.note_item(&delayed(5, 1), Change::Created, begun);
+    items.note_item(&delayed(3, 2), Change::Created, begun);
+    assert_eq!((items.plan(9, 0, begun).read, items.next_due()), (names([0]), Some(FIRST + 3)));
+    items.show_due(FIRST + 2, begun);
+    assert_eq!(items.plan(9, 0, begun).read, [""; 0]);
+    items.show_due(FIRST + 3, begun);
+    assert_eq!(items.plan(9, 0, begun).read, [delayed(3, 2)]);
+    // It has failed since, and is written with a time of its own.
+    items.note_item(&delayed(3, 2), Change::Written, begun);
+    items.show_due(FIRST + 4, begun);
+    assert_eq!(items.plan(9, 0, begun).read, [delayed(3, 2)]);
+    items.note_delayed(&delayed(3, 2), FIRST + 9, begun);
+    items.note_item(&delayed(5, 1), Change::Written, begun);
+    items.forget_contents(begun);
+    items.list(names([0]).into_iter().chain([delayed(5, 1), delayed(3, 2)]), [].into_iter(), begun);
+    items.show_due(FIRST + 4, begun);
+    assert_eq!((items.plan(9, 0, begun).read, items.next_due()), (vec![delayed(3, 2), name(0)], Some(FIRST + 5)));
+    items.note_item(&delayed(5, 1), Change::Deleted, begun);
+    assert_eq!(items.next_due(), None);
+}
+
+#[test]
+fn a_listing_does_not_forget_what_was_read_of_a_delay() {
+    let (mut items, begun) = (Items::default(), now());
+    items.note_item(&delayed(3, 2), Change::Created, begun);
+    items.show_due(FIRST + 3, begun);
+    items.plan(1, 0, begun);
+    items.note_delayed(&delayed(3, 2), FIRST + 9, begun);
+    items.list([delayed(3, 2)].into_iter(), [].into_iter(), begun);
+    items.show_due(FIRST + 8, begun);
+    assert_eq!((items.plan(1, 0, begun).read, items.next_due()), (vec![], Some(FIRST + 9)));
+}
+
+/// A name with a priority, a time or neither.
+fn keyed(kind: u8, value: i8, number: usize) -> String {
+    match kind {
+        0 => name(number),
+        1 => delayed(value.into(), number),
+        _ => format!("queue-{}{:08X}{number:010}", u8::from(value >= 0), i32::from(value)),
+    }
+}
+
+proptest! {
+    #[test]
+    fn what_is_due_is_claimed_in_the_order_of_places_and_nothing_else_is(
+        keys in prop::collection::vec((0..3_u8, any::<i8>()), 0..40),
+        time in any::<i8>(),
+        wanted in 0..20_usize,
+    ) {
+        let all = keys.iter().enumerate().map(|(number, (kind, value))| keyed(*kind, *value, number));
+        let all: Vec<String> = all.collect();
+        let mut items = Items::default();
+        items.list(all.iter().cloned(), [].into_iter(), now());
+        let time = FIRST + i64::from(time);
+        items.show_due(time, now());
+        let mut due: Vec<String> =
+            all.into_iter().filter(|name| delayed_until_ms(name).is_none_or(|until| until <= time)).collect();
+        due.sort_by_key(|name| Place::of(name));
+        due.truncate(wanted);
+        prop_assert_eq!(claimed(&mut items, wanted), due);
     }
 }
 
