@@ -222,6 +222,48 @@ async fn a_hundred_fresh_consumers_send_little_for_the_first_fifty_items() {
     }
 }
 
+/// Each time an item becomes due, the timers of all of them fire at once.
+#[tokio::test(start_paused = true)]
+async fn a_hundred_idle_consumers_send_little_when_an_item_becomes_due() {
+    const CONSUMERS: usize = 100;
+    const ROUNDS: usize = 40;
+    let delay = Duration::from_millis(200);
+    for fails in [false, true] {
+        let (server, clients) = far_away((1, 3), CONSUMERS).await;
+        let producer = filled(&clients[0], &[]).await;
+        let (told, mut acked) = tokio::sync::mpsc::unbounded_channel();
+        let working: Vec<_> = clients
+            .iter()
+            .map(|client| {
+                let (consumer, told) = (queue(client).consumer(), told.clone());
+                tokio::spawn(async move {
+                    while let Ok(delivery) = consumer.take().await {
+                        if fails && delivery.attempt() == 1 {
+                            delivery.nack_after(delay).await.expect("returned");
+                        } else {
+                            delivery.ack().await.expect("acked");
+                            told.send(()).expect("the test listens");
+                        }
+                    }
+                })
+            })
+            .collect();
+        sleep(T).await;
+        server.clear_records();
+        for _ in 0..ROUNDS {
+            producer.put_after("a", delay).await.expect("put");
+            within("it is taken", T, acked.recv()).await.expect("a consumer");
+        }
+        let sent: u64 = [Operation::GetData, Operation::Multi].map(|of| server.count(Target::ALL, of)).iter().sum();
+        let times = if fails { 2 } else { 1 };
+        let each = sent as f64 / (ROUNDS * CONSUMERS * times) as f64;
+        println!("fails: {fails}: {each} requests an idle consumer and delivery");
+        // Some of them read an item that was returned with a delay.
+        assert!(each <= if fails { 0.8 } else { 0.6 }, "{each}");
+        working.iter().for_each(tokio::task::JoinHandle::abort);
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_is_left_to_a_consumer_that_takes_nothing_more_is_taken_all_the_same() {
     let (server, one, two) = setup().await;
