@@ -354,7 +354,7 @@ impl<S: Serializer> DistributedQueue<S> {
     ///
     /// # Errors
     /// [`Error::Client`]; items that were removed before the error stay so. With [`ErrorKind::OutcomeUnknown`] an
-    /// answer was lost, and it is not known whether an item that has left the queue since was removed or delivered.
+    /// answer was lost, and it is not known whether an item was removed, or delivered, or is still in the queue.
     ///
     /// # Cancel safety
     /// Once polled, items may be removed even if the future is dropped.

@@ -51,12 +51,11 @@ async fn remove_item(core: &Core, paths: &Paths, name: &str) -> Result<bool, cli
             session.map_err(|error| if unknown { outcome_unknown("remove", name) } else { error })?;
         let error = match core.bounded("remove", name, send(&session, core, paths, name)).await? {
             Ok(Multi::Committed(_)) => return Ok(true),
-            Ok(Multi::Refused { index: CREATE_CLAIM, error: engine::Error::NodeExists }) => return Ok(false),
-            // A copy whose answer was lost has removed it, or a consumer has taken it.
-            Ok(Multi::Refused { index: DELETE_ITEM, error: engine::Error::NoNode }) if unknown => {
-                return Err(outcome_unknown("remove", name));
+            Ok(Multi::Refused { index: CREATE_CLAIM, error: engine::Error::NodeExists })
+            | Ok(Multi::Refused { index: DELETE_ITEM, error: engine::Error::NoNode }) => {
+                // A copy whose answer was lost may have removed it before, or may still do so once it is free.
+                return if unknown { Err(outcome_unknown("remove", name)) } else { Ok(false) };
             }
-            Ok(Multi::Refused { index: DELETE_ITEM, error: engine::Error::NoNode }) => return Ok(false),
             Ok(Multi::Refused { index: CREATE_CLAIM, error: engine::Error::NoNode }) => {
                 match parents::ensure(&session, &paths.claims, &[], &core.config.acls).await {
                     Ok(()) => continue,

@@ -76,6 +76,24 @@ async fn a_removal_whose_answer_is_lost_is_unknown_or_is_done_and_never_said_wro
     }
 }
 
+/// The copy whose answer was lost may still arrive when the item is free again.
+#[tokio::test(start_paused = true)]
+async fn a_removal_that_is_lost_before_the_item_is_claimed_is_unknown() {
+    let (server, one, two) = setup().await;
+    let (queue, producer) = (queue(&one), queue(&one).producer());
+    producer.id("a").put("first").await.expect("put");
+    server.lose_next_reply(&one, Operation::Multi, Loss::NotApplied);
+    server.refuse(&one);
+    let removing = tokio::spawn(async move { queue.remove("a").await });
+    server.until(|| server.lost_replies() == 1).await;
+    let held = taken(&super::fixture::queue(&two).consumer()).await;
+    server.heal();
+    let error = within("it is known", T, removing).await.expect("no panic").expect_err("claimed");
+    assert_eq!(error.kind(), ErrorKind::OutcomeUnknown);
+    acked(held).await;
+    at_rest(&server, 0).await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_removal_works_without_the_directories_and_tells_what_is_missing() {
     let (server, one, _) = setup().await;

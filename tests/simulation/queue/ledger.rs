@@ -53,6 +53,10 @@ impl Held {
     fn is_believed(&self) -> bool {
         self.delivery.upgrade().is_some_and(|delivery| delivery.is_held())
     }
+
+    fn has(&self, item: &str) -> bool {
+        self.delivery.upgrade().is_some_and(|delivery| delivery.items().iter().any(|held| held == item))
+    }
 }
 
 #[derive(Default)]
@@ -60,6 +64,8 @@ struct State {
     puts: BTreeMap<String, Put>,
     /// The times with which items were put.
     due: BTreeMap<String, Instant>,
+    /// The items that have themselves as ids.
+    with_ids: Vec<String>,
     /// The transactions that deleted the queue's own node.
     deletions: Vec<i64>,
     /// The places from which each item was delivered.
@@ -174,6 +180,16 @@ impl Ledger {
         self.state().due.insert(item.to_owned(), at);
     }
 
+    /// Notes that an item is put with itself as its id.
+    pub(super) fn has_id(&self, item: &str) {
+        self.state().with_ids.push(item.to_owned());
+    }
+
+    /// Returns the items that may be removed by their ids.
+    pub(super) fn with_ids(&self) -> Vec<String> {
+        self.state().with_ids.clone()
+    }
+
     pub(super) fn cancelled(&self) {
         self.state().cancelled += 1;
     }
@@ -278,6 +294,34 @@ impl Ledger {
     /// Notes that an item was returned, and that no consumer may claim it before this time.
     pub(super) fn delays(&self, place: &Place, until: Instant) {
         self.state().delayed.insert(place.clone(), until);
+    }
+
+    /// Notes that this item is about to be removed by its id. Returns whether it may leave the queue only by that.
+    pub(super) fn removes(&self, item: &str) -> bool {
+        let mut state = self.state();
+        let only = !state.acked.contains_key(item);
+        state.acked.entry(item.to_owned()).or_insert(false);
+        only
+    }
+
+    /// Notes whether an item was removed. `only` is what [`removes`](Self::removes) returned.
+    pub(super) fn removed(&self, item: &str, removed: bool, only: bool) {
+        let (mut held, mut twice) = (false, false);
+        {
+            let mut state = self.state();
+            if removed {
+                held = state.held.iter().any(|held| held.is_believed() && held.has(item));
+                twice = state.acked.insert(item.to_owned(), true) == Some(true);
+            } else if only && state.acked.get(item) == Some(&false) && !state.places.contains_key(item) {
+                state.acked.remove(item);
+            }
+        }
+        if held && !self.is_excused() {
+            self.object(format!("{item} was removed, but a consumer believes that it holds it"));
+        }
+        if twice && !self.is_excused() {
+            self.object(format!("{item} was removed, but had left the queue before"));
+        }
     }
 
     /// Notes that a Curator consumer has taken these out of the queue, under its lock, or an operator by hand.

@@ -164,6 +164,7 @@ impl Play {
                     self.ledger.object(violation);
                 }
             }
+            14 if self.world.random.bool() => self.remove(),
             12..=13 if self.takers.len() < MOST_AT_WORK && self.picky.is_some() => self.pass_over(),
             _ => self.world.fault(),
         }
@@ -247,6 +248,25 @@ impl Play {
         let Some(picky) = self.picky.clone() else { return };
         let patience = self.world.a_while(self.world.timeout / 8);
         self.takers.push(self.world.server.spawn(&picky.client.clone(), picky.pass_over(patience)));
+    }
+
+    /// Removes an item by its id, if no consumer has it.
+    fn remove(&mut self) {
+        let Some(item) = self.world.random.choice(self.ledger.with_ids()) else { return };
+        let client = self.world.a_client();
+        let (queue, ledger) = (self.queue(client), self.ledger.clone());
+        let removing = async move {
+            let only = ledger.removes(&item);
+            let removed = queue.remove(&item).await;
+            ledger.note(format_args!("{item} is removed: {removed:?}"));
+            match removed {
+                Ok(count @ 0..=1) => ledger.removed(&item, count == 1, only),
+                Ok(count) => ledger.object(format!("{count} items with the id {item} were removed")),
+                // It may be removed, or still be.
+                Err(_) => {}
+            }
+        };
+        self.takers.push(self.world.server.spawn(&self.world.clients[client], removing));
     }
 
     /// Locks an item that has no claim, as a Curator consumer. Like Curator, it then reads the item, and releases the

@@ -64,7 +64,7 @@ impl Putter {
         }
     }
 
-    /// Puts these items with a priority or a delay, by chance.
+    /// Puts these items with a priority, a delay or an id, by chance.
     fn choose_key(&mut self, items: &[String]) {
         match self.random.u8(..6) {
             0 => self.producer = self.producer.priority(self.random.i32(-2..=2)),
@@ -73,6 +73,10 @@ impl Putter {
                 let delay = most.mul_f64(self.random.f64().powi(2));
                 items.iter().for_each(|item| self.ledger.is_due(item, Instant::now() + delay));
                 self.producer = self.producer.after(delay);
+            }
+            2 if items.len() == 1 => {
+                self.ledger.has_id(&items[0]);
+                self.producer = self.producer.id(items[0].clone());
             }
             _ => {}
         }
