@@ -139,6 +139,14 @@ impl Contender {
         }
     }
 
+    /// Returns its session and the path of its node on the server, if it has one.
+    pub(crate) fn place(&self) -> Option<(&Arc<Session>, &Arc<str>)> {
+        match &self.stage {
+            Stage::Inside(place) => Some((place.session(), place.path())),
+            _ => None,
+        }
+    }
+
     /// Admits it under [`Rule::Counted`](super::Rule::Counted): from now on it holds while the lease is valid.
     pub(crate) fn admit(&mut self) {
         if let Stage::Inside(place) = &mut self.stage {

@@ -79,6 +79,11 @@ impl Hold {
         signal.is_ok_and(|signals| !signals.ended)
     }
 
+    /// Asks the holder to release.
+    pub(crate) fn revoke(&self) {
+        self.signals.send_modify(|signals| signals.revoked = true);
+    }
+
     /// Runs `work` while the hold lasts. Returns `None` if the hold ended first; then `work` is not polled again.
     pub(crate) async fn run<F: Future>(&self, work: F) -> Option<F::Output> {
         run_while_held(|| self.is_held(), self.lost(), work).await
@@ -146,7 +151,7 @@ impl HoldOwner {
 
     /// Asks the holder to release.
     pub(super) fn revoke(&self) {
-        self.hold.signals.send_modify(|signals| signals.revoked = true);
+        self.hold.revoke();
     }
 }
 

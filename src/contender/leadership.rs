@@ -1,12 +1,15 @@
 //! The handle that a leader works with.
 
+use std::sync::Arc;
+
 use super::Hold;
 use crate::client::Fence;
 
 /// One term as leader, until it is lost or given up. A lost term stays lost. If the same participant leads again, that
 /// is another term.
 ///
-/// Dropping the value does not resign. To resign, close the latch, or return from the selector's listener.
+/// Dropping the value does not resign. To resign, close the latch, or call its
+/// [`resign`](crate::leader_latch::LeaderLatch::resign), or return from the selector's listener.
 ///
 /// ```no_run
 /// use zookeeper_recipes::Client;
@@ -88,6 +91,26 @@ impl Leadership {
     /// Dropping the future drops `work`.
     pub async fn run<F: Future>(&self, work: F) -> Result<F::Output, LeadershipLost> {
         self.hold.run(work).await.ok_or(LeadershipLost)
+    }
+
+    /// Waits until this leader is asked to resign, through
+    /// [`leader_latch::ask_to_resign`](crate::leader_latch::ask_to_resign) or
+    /// [`leader_latch::transfer`](crate::leader_latch::transfer). Returns at once if that happened before. Only a latch
+    /// that is [`revocable`](crate::leader_latch::LeaderLatchBuilder::revocable) can be asked; from then on its grace
+    /// period runs, and [`LeaderLatch::resign`](crate::leader_latch::LeaderLatch::resign) ends it early.
+    ///
+    /// # Errors
+    /// [`LeadershipLost`] if the term ended first.
+    ///
+    /// # Cancel safety
+    /// Cancel safe: it only waits.
+    pub async fn on_revoke(&self) -> Result<(), LeadershipLost> {
+        if self.hold.revoked().await { Ok(()) } else { Err(LeadershipLost) }
+    }
+
+    /// Returns the path of the leader's node on the server.
+    pub(crate) fn node(&self) -> &Arc<str> {
+        self.hold.path()
     }
 
     /// Returns a fence that makes a [`Transaction`](crate::Transaction) depend on this leadership. The ensemble refuses

@@ -4,6 +4,7 @@
 pub(crate) mod double_barrier;
 pub(crate) mod group_member;
 pub(crate) mod kazoo;
+pub(crate) mod latch;
 pub(crate) mod line;
 pub(crate) mod partition_assigner;
 pub(crate) mod parts;

@@ -51,7 +51,7 @@ mod throughput_balancer;
 use std::collections::BTreeSet;
 
 /// The functions that the files cover.
-const COVERED: [&[&str]; 27] = [
+const COVERED: [&[&str]; 28] = [
     atomic_long::COVERED,
     barrier::COVERED,
     cache::COVERED,
@@ -63,6 +63,7 @@ const COVERED: [&[&str]; 27] = [
     leader_latch::COVERED,
     leader_latch::leader_stream::COVERED,
     leader_latch::leadership::COVERED,
+    leader_latch::requests::COVERED,
     leader_latch::states::COVERED,
     leader_selector::COVERED,
     limiter::COVERED,

@@ -1,6 +1,7 @@
 //! The tree as an operator sees it: each recipe by the nodes that it creates itself.
 
 mod partitions;
+mod requests;
 
 use std::collections::BTreeSet;
 use std::time::Duration;

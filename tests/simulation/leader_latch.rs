@@ -1,6 +1,7 @@
 //! LeaderLatch: one leader at a time, whatever happens.
 
 mod play;
+mod requests;
 
 use self::play::Election;
 use crate::seeds::{self, Figures};

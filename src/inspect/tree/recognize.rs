@@ -16,7 +16,7 @@ use crate::layout::double_barrier::READY;
 use crate::layout::kazoo::{self, SEMAPHORE_LINE};
 use crate::layout::parts::{is_hex_uuid, is_uuid};
 use crate::layout::throughput_balancer::{ACKS, CONFIG, EPOCH, LEADER, MAXIMUM, MEMBERS};
-use crate::layout::{partition_assigner, semaphore, throughput_balancer};
+use crate::layout::{latch, partition_assigner, semaphore, throughput_balancer};
 use crate::util::path::join;
 use crate::util::znode::Stat;
 
@@ -189,7 +189,7 @@ fn double_barrier(found: &mut Found, path: &str) -> Option<DoubleBarrier> {
 }
 
 fn group(found: &mut Found, path: &str) -> Option<Group> {
-    let names = found.leaves(path, |_, content| content.is_ephemeral());
+    let names = found.leaves(path, |name, content| content.is_ephemeral() && !latch::is_request(name));
     let members: Vec<_> = names.iter().filter_map(|name| found.entry(join(path, name))).collect();
     (!members.is_empty()).then_some(Group { members })
 }

@@ -1,6 +1,7 @@
 //! The builder of a latch.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::error::Error;
 use super::task::{self, Shared};
@@ -29,11 +30,13 @@ pub struct LeaderLatchBuilder {
     path: String,
     id: String,
     close_mode: CloseMode,
+    grace: Option<Duration>,
 }
 
 impl LeaderLatchBuilder {
     pub(super) fn new(client: &Client, path: String) -> Self {
-        LeaderLatchBuilder { client: client.clone(), path, id: String::new(), close_mode: CloseMode::default() }
+        let (client, id, close_mode) = (client.clone(), String::new(), CloseMode::default());
+        LeaderLatchBuilder { client, path, id, close_mode, grace: None }
     }
 
     /// Sets the id that other clients read of this participant, at most 65 536 bytes. Default: empty.
@@ -43,7 +46,45 @@ impl LeaderLatchBuilder {
         self
     }
 
-    /// Sets what [`LeaderLatch::close`] does about listeners. Default: [`CloseMode::Silent`].
+    /// Lets other clients ask this participant to resign, through [`ask_to_resign`](super::ask_to_resign) and
+    /// [`transfer`](super::transfer). Default: it cannot be asked.
+    ///
+    /// When a leader is asked, [`Leadership::on_revoke`](super::Leadership::on_revoke) resolves. It leads for `grace`
+    /// more, or until [`LeaderLatch::resign`] is called. Then its leadership ends, listeners are notified, and the
+    /// latch goes to the end of the line. With `Duration::ZERO` that happens at once; with `Duration::MAX` only your
+    /// code decides. A participant that does not lead goes to the end of the line at once.
+    ///
+    /// This costs two requests more to enter and one more to leave, and a node beside the election:
+    /// `<path>-requests/<node>-request`. The client must be allowed to create it there. If it is not, the latch takes
+    /// part all the same, but cannot be asked, and the log says so.
+    ///
+    /// ```no_run
+    /// use std::time::Duration;
+    /// use zookeeper_recipes::Client;
+    /// use zookeeper_recipes::leader_latch::LeaderLatch;
+    ///
+    /// # async fn example(client: &Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// let latch = LeaderLatch::builder(client, "/my-service/leader")
+    ///     .id("worker-7")
+    ///     .revocable(Duration::from_secs(10))
+    ///     .start()?;
+    /// let leadership = latch.wait_for_leadership().await?;
+    /// tokio::select! {
+    ///     _ = leadership.run(async { /* lead */ }) => {}
+    ///     // Finish what is under way, then resign before the 10 s are over.
+    ///     _ = leadership.on_revoke() => latch.resign(&leadership),
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[doc(alias = "makeRevocable")]
+    pub fn revocable(mut self, grace: Duration) -> Self {
+        self.grace = Some(grace);
+        self
+    }
+
+    /// Sets what [`LeaderLatch::close`] does about listeners, and whether a latch that resigns waits for them. Default:
+    /// [`CloseMode::Silent`].
     pub fn close_mode(mut self, mode: CloseMode) -> Self {
         self.close_mode = mode;
         self
@@ -62,7 +103,7 @@ impl LeaderLatchBuilder {
             return Err(Error::InvalidOption { path, why });
         }
         let shared = Arc::new(Shared::new(path, self.id));
-        let task = task::spawn(&self.client, &shared);
+        let task = task::spawn(&self.client, &shared, self.close_mode, self.grace);
         Ok(LeaderLatch { client: self.client, shared, close_mode: self.close_mode, task })
     }
 }

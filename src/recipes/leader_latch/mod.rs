@@ -56,6 +56,8 @@
 //! | reply to a create lost | The latch finds its node by name, or creates it again. It never has two nodes. |
 //! | reply to a delete lost | The latch repeats the delete until the node is gone. |
 //! | id larger than the servers read | The latch fails with this error, and retries with growing delays. |
+//! | asked to resign | The leader leads for its grace period, then goes to the end of the line. |
+//! | asked to resign, and its session or node is lost | The request is gone with the node that it was for. |
 //! | process stopped for longer than T | The first `is_held()` after it wakes returns false. |
 //! | no permission to create or read | `wait_for_leadership` fails. The latch retries with growing delays. |
 //!
@@ -70,18 +72,26 @@ mod builder;
 mod error;
 mod listener;
 mod observe;
+mod requests;
+mod resign_error;
+mod revocable;
 mod state;
 mod task;
+mod transfer;
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 pub use self::builder::LeaderLatchBuilder;
 pub use self::error::Error;
 pub use self::listener::{BoxLeaderLatchListener, LeaderLatchListener};
 pub use self::observe::{LeaderStream, observe_leader};
+pub use self::requests::ask_to_resign;
+pub use self::resign_error::ResignError;
 pub use self::state::{LatchState, LatchStatus};
 use self::task::Shared;
+pub use self::transfer::transfer;
 use crate::client::task::Task;
 use crate::client::{Client, ListenerHandle};
 pub use crate::contender::leadership::{Leadership, LeadershipLost};
@@ -261,6 +271,38 @@ impl LeaderLatch {
     #[doc(alias = "addListener")]
     pub fn add_listener(&self, listener: impl LeaderLatchListener) -> ListenerHandle {
         self.shared.listeners.add(self.client.core(), &self.shared.state, listener)
+    }
+
+    /// Ends this term and goes to the end of the line, where the latch still takes part. If the term is of an earlier
+    /// node, this does nothing. It returns at once; [`Leadership::lost`] resolves when the term has ended. Then
+    /// listeners are notified, and with [`CloseMode::NotifyLeader`] awaited, before another participant can lead. A
+    /// participant that is alone leads again, as a new term.
+    ///
+    /// Any latch can resign; it need not be [`revocable`](LeaderLatchBuilder::revocable).
+    pub fn resign(&self, leadership: &Leadership) {
+        self.shared.resign(leadership.node());
+    }
+
+    /// Asks a participant to resign; see [`ask_to_resign`].
+    ///
+    /// # Errors
+    /// As [`ask_to_resign`].
+    ///
+    /// # Cancel safety
+    /// A request that was sent before the future was dropped may still arrive.
+    pub async fn ask_to_resign(&self, participant: &Participant) -> Result<(), ResignError> {
+        ask_to_resign(&self.client, &participant.path).await
+    }
+
+    /// Lets a participant lead next, although others came before it; see [`transfer`].
+    ///
+    /// # Errors
+    /// As [`transfer`].
+    ///
+    /// # Cancel safety
+    /// Participants that were asked still give up their places after the future was dropped.
+    pub async fn transfer_to(&self, participant: &Participant, within: Duration) -> Result<Participant, ResignError> {
+        transfer(&self.client, &*self.shared.path, &participant.path, within).await
     }
 
     /// Leaves the election with the [close mode](LeaderLatchBuilder::close_mode) of the builder, by default

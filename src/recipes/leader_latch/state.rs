@@ -14,6 +14,8 @@ use crate::util::path::Namespace;
 pub struct LatchState {
     /// The state of its contender.
     state: State,
+    /// It has given up its place to go to the end of the line, until another state follows.
+    resigned: bool,
     /// The path of its node, while it has one.
     node: Option<Arc<str>>,
     /// The number of failures to enter the election.
@@ -37,6 +39,8 @@ pub enum LatchStatus {
     Suspended,
     /// Its session or its node is gone. It re-enters.
     Lost,
+    /// It was asked to resign, or has resigned, and gives up its place. It re-enters at the end of the line.
+    Resigned,
     /// It could not enter. It retries with growing delays. [`LatchState::error`] returns the reason.
     Failed,
     /// It has left and will not re-enter.
@@ -51,6 +55,7 @@ impl LatchStatus {
             LatchStatus::Leading => "leading",
             LatchStatus::Suspended => "suspended",
             LatchStatus::Lost => "lost",
+            LatchStatus::Resigned => "resigned",
             LatchStatus::Failed => "failed",
             LatchStatus::Closed => "closed",
         }
@@ -65,7 +70,7 @@ impl fmt::Display for LatchStatus {
 
 impl LatchState {
     pub(super) fn new() -> Self {
-        LatchState { state: State::Entering, node: None, failures: 0, error: None }
+        LatchState { state: State::Entering, resigned: false, node: None, failures: 0, error: None }
     }
 
     /// Returns the state that follows this one when the contender is in `state`.
@@ -80,7 +85,12 @@ impl LatchState {
             }
             State::Behind | State::Unproven | State::Held(_) | State::Suspended => {}
         }
-        LatchState { state, node, failures, error }
+        LatchState { state, resigned: false, node, failures, error }
+    }
+
+    /// Returns the state that follows this one when the latch gives up its place.
+    pub(super) fn resigned(&self) -> Self {
+        LatchState { state: State::Lost, resigned: true, node: None, failures: self.failures, error: None }
     }
 
     /// Returns whether the latch leads at this instant. It compares the clock at each call.
@@ -101,6 +111,7 @@ impl LatchState {
             State::Behind | State::Unproven => LatchStatus::Waiting,
             State::Held(hold) if hold.is_held() => LatchStatus::Leading,
             State::Held(_) | State::Suspended => LatchStatus::Suspended,
+            State::Lost if self.resigned => LatchStatus::Resigned,
             State::Lost => LatchStatus::Lost,
             State::Failed(_) => LatchStatus::Failed,
             State::Closed => LatchStatus::Closed,

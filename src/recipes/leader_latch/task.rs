@@ -1,12 +1,14 @@
 //! The task of a latch. It takes part in the election, session after session, until the latch is closed.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::watch;
 
 use super::CloseMode;
 use super::error::Error;
 use super::listener::Listeners;
+use super::revocable::{Notice, Requests};
 use super::state::{LatchState, LatchStatus};
 use crate::client::core::Core;
 use crate::client::task::Task;
@@ -23,6 +25,8 @@ pub(super) struct Shared {
     pub(super) id: String,
     pub(super) state: watch::Sender<LatchState>,
     pub(super) listeners: Listeners,
+    /// The node that is to be given up, on the server.
+    resigning: watch::Sender<Option<Arc<str>>>,
     /// Whether and how the latch must end.
     closing: watch::Sender<Option<Closing>>,
     leaving: Leaving,
@@ -44,6 +48,7 @@ impl Shared {
             id,
             state: watch::Sender::new(LatchState::new()),
             listeners: Listeners::default(),
+            resigning: watch::Sender::new(None),
             closing: watch::Sender::new(None),
             leaving: Leaving::default(),
         }
@@ -69,6 +74,18 @@ impl Shared {
         });
     }
 
+    /// Asks the task to give up the place with this node, and to enter again.
+    pub(super) fn resign(&self, node: &Arc<str>) {
+        self.resigning.send_replace(Some(Arc::clone(node)));
+    }
+
+    /// Resolves when the place with this node is to be given up.
+    async fn resigning(&self, node: Option<&Arc<str>>) {
+        let mut resigning = self.resigning.subscribe();
+        // The sender is here.
+        let _ = resigning.wait_for(|resigning| resigning.is_some() && resigning.as_ref() == node).await;
+    }
+
     /// Resolves when the latch must end.
     async fn closing(&self) -> CloseMode {
         let mut closing = self.closing.subscribe();
@@ -87,16 +104,24 @@ impl Shared {
 
 /// Starts the task. The task does not keep a handle of the client, so the latch keeps its client alive only while it
 /// exists.
-pub(super) fn spawn(client: &Client, shared: &Arc<Shared>) -> Task<Result<(), Error>> {
+pub(super) fn spawn(
+    client: &Client,
+    shared: &Arc<Shared>,
+    close_mode: CloseMode,
+    grace: Option<Duration>,
+) -> Task<Result<(), Error>> {
     let core = Arc::clone(client.core());
+    let requests = Requests::new(&core, &shared.path, grace);
     let terms = Terms::new(&core, "leader_latch", &shared.path, &[]);
-    let participant = Participant { core, shared: Arc::clone(shared), terms, term_span: None };
+    let participant = Participant { core, shared: Arc::clone(shared), close_mode, requests, terms, term_span: None };
     Task::spawn(&client.core().runtime, participant.run())
 }
 
 struct Participant {
     core: Arc<Core>,
     shared: Arc<Shared>,
+    close_mode: CloseMode,
+    requests: Requests,
     /// The metrics of the terms. They end with the task, however long the handle is kept.
     terms: Terms,
     /// The span of the present term.
@@ -117,10 +142,24 @@ impl Participant {
         let spec = Arc::new(Spec::of_participant(&self.core, &self.shared.path, line::LATCH, &self.shared.id));
         let mut contender = Contender::new(&self.core, &spec);
         loop {
+            let place = contender.place();
+            self.requests.follow(place);
+            let node = place.map(|(_, node)| Arc::clone(node));
             let state = tokio::select! {
                 biased;
                 // Boxed: a task takes as much memory as its largest step, and it waits far longer than it leaves.
                 mode = self.shared.closing() => return Box::pin(self.leave(contender, mode)).await,
+                () = self.shared.resigning(node.as_ref()) => {
+                    Box::pin(self.step_back(&mut contender)).await;
+                    continue;
+                }
+                notice = self.requests.next() => {
+                    match notice {
+                        Notice::Asked => self.asked(node.as_deref()),
+                        Notice::Due => Box::pin(self.step_back(&mut contender)).await,
+                    }
+                    continue;
+                }
                 state = contender.next() => state,
             };
             if let State::Closed = state {
@@ -174,7 +213,16 @@ impl Participant {
             self.term_span = Some(span);
             tracing::info!(event = "leading", path, id, token, "leading");
             self.terms.begin();
+            self.requests.tell(self.shared.state.borrow().term());
         }
+    }
+
+    /// Takes notice of a request to resign.
+    fn asked(&mut self, node: Option<&str>) {
+        let state = self.shared.state.borrow().clone();
+        let (path, id) = (&*self.shared.path, &self.shared.id);
+        tracing::info!(event = "asked_to_resign", path, id, node, leads = state.is_leader(), "asked to resign");
+        self.requests.start_grace(state.term().filter(|term| term.is_held()));
     }
 
     /// Returns the token of the term that the published state began.
@@ -213,6 +261,31 @@ impl Participant {
                 "the contender's state has changed"
             ),
         }
+    }
+
+    /// Gives up the place, in the order of [`leave`](Self::leave). The contender then enters again, at the end of the
+    /// line.
+    async fn step_back(&mut self, contender: &mut Contender) {
+        contender.relinquish();
+        let resigned = self.shared.state.borrow().resigned();
+        let former = self.term();
+        self.end_term(former, resigned.status());
+        let shared = &*self.shared;
+        let notified = shared.listeners.publish_and_wait(&shared.state, resigned);
+        if self.close_mode == CloseMode::NotifyLeader {
+            tokio::select! {
+                biased;
+                () = notified => {}
+                () = shared.silenced() => {}
+            }
+        }
+        if let Err(error) = contender.leave_after(shared.leaving.handed_over()).await {
+            // The next entry fails too if that matters to it.
+            let path = &*shared.path;
+            tracing::debug!(event = "place_not_given_up", path, ?error, "the node is deleted in the background");
+        }
+        // The node of requests is deleted after the node that it is for.
+        self.requests.follow(None);
     }
 
     /// Ends the leadership, notifies listeners, then deletes the node, in this order: otherwise two participants could

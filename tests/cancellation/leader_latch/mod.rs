@@ -2,6 +2,7 @@
 
 pub(crate) mod leader_stream;
 pub(crate) mod leadership;
+pub(crate) mod requests;
 pub(crate) mod states;
 
 use std::sync::Arc;

@@ -8,7 +8,7 @@ use zookeeper_recipes::testing::TestingServer;
 use zookeeper_recipes::{Client, CreateMode};
 
 pub(crate) use crate::fixture::name_of;
-use crate::fixture::{T, two_nodes};
+use crate::fixture::{SOON, T, two_nodes, within};
 pub(crate) use crate::latches::*;
 pub(crate) use crate::states::{States, was_cut_off_and_came_back};
 
@@ -35,6 +35,36 @@ pub(crate) fn latch(client: &Client, id: &str) -> LeaderLatch {
 
 pub(crate) fn latch_at(client: &Client, path: &str, id: &str) -> LeaderLatch {
     LeaderLatch::builder(client, path).id(id).start().expect("the latch starts")
+}
+
+/// A latch that can be asked to resign, and leads for `grace` after that.
+pub(crate) fn revocable(client: &Client, id: &str, grace: Duration) -> LeaderLatch {
+    let latch = LeaderLatch::builder(client, PATH).id(id).revocable(grace);
+    latch.start().expect("the latch starts")
+}
+
+/// Where requests to this participant are written.
+pub(crate) fn request_of(node: &str) -> String {
+    format!("{PATH}-requests/{}-request", name_of(node))
+}
+
+/// Waits until the latch has a node and can be asked to resign. Returns the node.
+pub(crate) async fn can_be_asked(server: &TestingServer, latch: &LeaderLatch) -> String {
+    let accepts = |node: &String| server.stat(&request_of(node)).is_some();
+    within("it can be asked", SOON, server.until(|| latch.our_path().as_ref().is_some_and(accepts))).await;
+    node_of(latch)
+}
+
+/// A line of revocable latches without a grace period, one for each client.
+pub(crate) async fn revocable_line(server: &TestingServer, clients: &[Client], ids: &[&str]) -> Vec<LeaderLatch> {
+    let mut line = Vec::new();
+    for (client, id) in clients.iter().zip(ids) {
+        let latch = revocable(client, id, Duration::ZERO);
+        can_be_asked(server, &latch).await;
+        line.push(latch);
+    }
+    leads(&line[0]).await;
+    line
 }
 
 /// The path of the node of a latch that has one.

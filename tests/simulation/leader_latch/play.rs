@@ -8,6 +8,7 @@ use tokio::time::Instant;
 use zookeeper_recipes::leader_latch::{Error, LatchStatus, LeaderLatch};
 use zookeeper_recipes::testing::Task;
 
+use super::requests::{Requests, grace};
 use crate::line::Line;
 use crate::stage::{Play, Stage};
 use crate::watcher::Holder;
@@ -33,28 +34,33 @@ pub(crate) struct Election {
     entered: u64,
     seats: Vec<Seat>,
     closing: Vec<(u64, Task<Result<(), Error>>)>,
+    requests: Requests,
 }
 
 impl Play for Election {
     const LINE: Line = Line { path: "/election", bases: &["latch-"], readers: None, has_ids: true, watches_own: true };
 
     fn new(_stage: &mut Stage) -> Self {
-        Election { entered: 0, seats: Vec::new(), closing: Vec::new() }
+        Election { entered: 0, seats: Vec::new(), closing: Vec::new(), requests: Requests::default() }
     }
 
     fn enter(&mut self, stage: &mut Stage, client: usize) {
         let number = self.entered;
         self.entered += 1;
+        let grace = grace(stage);
         let client_of = &stage.world.clients[client];
-        let latch = LeaderLatch::builder(client_of, Self::LINE.path).id(number.to_string()).start();
-        let latch = Arc::new(latch.expect("a latch"));
-        stage.world.trace.note(format_args!("{number} enters, of client {client}"));
+        let mut latch = LeaderLatch::builder(client_of, Self::LINE.path).id(number.to_string());
+        if let Some(grace) = grace {
+            latch = latch.revocable(grace);
+        }
+        let latch = Arc::new(latch.start().expect("a latch"));
+        stage.world.trace.note(format_args!("{number} enters, of client {client}, with {grace:?} to resign"));
         stage.watcher.sit(number, client_of, &latch);
         self.seats.push(Seat { number, client, latch });
     }
 
     async fn act(&mut self, stage: &mut Stage) {
-        match stage.world.random.u8(..11) {
+        match stage.world.random.u8(..16) {
             0..=4 if self.seats.len() < MOST_SEATS => {
                 let client = stage.world.a_client();
                 self.enter(stage, client);
@@ -67,12 +73,16 @@ impl Play for Election {
             }
             7 => self.leave(stage),
             8 => self.hesitate(stage).await,
-            _ => self.cancel(stage).await,
+            9..=10 => self.cancel(stage).await,
+            11..=12 => self.requests.ask(stage),
+            13..=14 => self.requests.transfer(stage, &Self::LINE),
+            _ => self.resign(stage),
         }
     }
 
     /// Removes the participants that have closed.
     fn settle(&mut self, stage: &mut Stage) {
+        self.requests.settle(stage);
         self.closing.retain_mut(|(number, closing)| {
             let Some(closed) = closing.now_or_never() else { return true };
             stage.world.trace.note(format_args!("{number} has closed: {closed:?}"));
@@ -124,6 +134,15 @@ impl Election {
         self.seats.retain(|other| other.number != seat.number);
     }
 
+    /// Lets a leader resign by itself.
+    fn resign(&mut self, stage: &mut Stage) {
+        let Some(seat) = self.seats.iter().find(|seat| seat.latch.has_leadership()) else { return };
+        if let Some(leadership) = seat.latch.state().get().leadership() {
+            seat.latch.resign(&leadership);
+            stage.world.trace.note(format_args!("{} resigns", seat.number));
+        }
+    }
+
     /// Makes a call and drops it half way.
     async fn cancel(&mut self, stage: &mut Stage) {
         let Some(seat) = stage.world.random.choice(self.seats.iter()).cloned() else { return };
@@ -172,6 +191,7 @@ impl Election {
             if let [(_, token)] = leaders[..]
                 && settled
                 && self.closing.is_empty()
+                && self.requests.is_empty()
                 && let Some(first) = line.first()
                 && first.czxid == token
                 && line.len() <= self.seats.len()

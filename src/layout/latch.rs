@@ -1,0 +1,61 @@
+//! The znodes beside a leader latch, through which its participants are asked to resign.
+//!
+//! ```text
+//! <path>/_c_<uuid>-latch-<number>                     a participant
+//! <path>-requests/_c_<uuid>-latch-<number>-request    it can be asked: ephemeral, of the same session
+//! ```
+//!
+//! The participant itself creates the node of requests. Its data is empty, or the request. As its name contains that of
+//! the participant's node, a request never reaches a later node of the same participant. The name ends in no number, so
+//! that no client takes it for a participant.
+
+use super::line::{LATCH, number_of};
+use crate::util::path::{join, split};
+
+/// The suffix of the directory of requests.
+const REQUESTS: &str = "-requests";
+/// The suffix of the name of a node of requests.
+const REQUEST: &str = "-request";
+
+/// The request to give up the place in the line, and the leadership with it.
+pub(crate) const RESIGN: &[u8] = b"resign";
+/// No request.
+pub(crate) const NO_REQUEST: &[u8] = b"";
+
+/// Returns the directory of the requests to the participants at `path`.
+pub(crate) fn requests(path: &str) -> String {
+    format!("{path}{REQUESTS}")
+}
+
+/// Returns the path of the node of requests for the participant with this node.
+pub(crate) fn request_of(participant: &str) -> String {
+    let (dir, name) = split(participant);
+    join(&requests(dir), &format!("{name}{REQUEST}"))
+}
+
+/// Returns the name of the participant's node whose node of requests has this name.
+pub(crate) fn participant_of(request: &str) -> Option<&str> {
+    request.strip_suffix(REQUEST)
+}
+
+/// Returns whether this is the name of a node of requests.
+pub(crate) fn is_request(name: &str) -> bool {
+    participant_of(name).is_some_and(|participant| number_of(participant, &[LATCH]).is_some())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_of_requests_is_beside_the_election_and_is_no_participant() {
+        let request = request_of("/ns/jobs/leader/_c_u-latch-0000000007");
+        assert_eq!(request, "/ns/jobs/leader-requests/_c_u-latch-0000000007-request");
+        let (dir, name) = split(&request);
+        assert_eq!(dir, requests("/ns/jobs/leader"));
+        assert_eq!(number_of(name, &[LATCH]), None);
+        assert_eq!(participant_of(name), Some("_c_u-latch-0000000007"));
+        assert_eq!(participant_of("_c_u-latch-0000000007"), None);
+        assert!(is_request(name) && !is_request("my-request") && !is_request("_c_u-latch-0000000007"));
+    }
+}
