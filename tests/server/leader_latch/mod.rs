@@ -21,3 +21,4 @@ mod permission;
 mod policy;
 mod requests;
 mod restart;
+mod transfer;

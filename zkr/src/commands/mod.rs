@@ -5,6 +5,7 @@ mod balancer;
 mod content;
 mod doctor;
 mod inspect;
+mod latch;
 mod node;
 mod owners;
 mod partitions;
@@ -36,9 +37,9 @@ const CLOSE: Duration = Duration::from_millis(250);
 pub enum Command {
     #[command(flatten)]
     Node(node::Node),
-    /// Look at elections
+    /// Look at elections, ask a leader to resign, and choose the next one
     #[command(subcommand)]
-    Latch(Latch),
+    Latch(latch::Latch),
     /// Ask the holder of a lock to release it. If it is zkr, its command gets SIGTERM; others decide for themselves
     Revoke {
         /// The node of the holder, as `zkr lock ls` shows it below the path of the lock
@@ -79,24 +80,10 @@ pub enum Command {
     Doctor(doctor::Options),
 }
 
-/// What is asked of an election.
-#[derive(Subcommand, Debug)]
-pub enum Latch {
-    /// Show who leads and who waits
-    Ls {
-        /// The path of the election
-        #[arg(value_parser = path)]
-        path: String,
-        /// Show the address of each session too; the servers must permit the four-letter word cons
-        #[arg(long)]
-        addresses: bool,
-    },
-}
-
 impl From<LookAtLock> for Command {
     fn from(look: LookAtLock) -> Command {
         match look {
-            LookAtLock::Ls { path, addresses } => Command::Latch(Latch::Ls { path, addresses }),
+            LookAtLock::Ls { path, addresses } => Command::Latch(latch::Latch::Ls { path, addresses }),
         }
     }
 }
@@ -159,16 +146,15 @@ impl Command {
             Command::Partitions(partitions) => partitions.only_looks(),
             Command::Revoke { .. } | Command::Switch(_) => false,
             Command::Services(_) => true,
-            Command::Latch(_) | Command::Deadlocks { .. } | Command::Inspect(_) | Command::Doctor(_) => true,
+            Command::Latch(latch) => latch.only_looks(),
+            Command::Deadlocks { .. } | Command::Inspect(_) | Command::Doctor(_) => true,
         }
     }
 
     async fn run(self, client: &Client, connection: &Connection, output: Output) -> Result<Ending, Ending> {
         match self {
             Command::Node(node) => node.run(client, output).await,
-            Command::Latch(Latch::Ls { path, addresses }) => {
-                inspect::line(client, connection, output, &path, addresses).await
-            }
+            Command::Latch(latch) => latch.run(client, connection, output).await,
             Command::Revoke { node } => inspect::revoke(client, output, &node).await,
             Command::Queue(queue) => queue.run(client, output).await,
             Command::Balancer(balancer) => balancer.run(client, output).await,

@@ -1,6 +1,7 @@
 //! The commands that ask or tell, as processes at a real ZooKeeper server.
 
 mod faults;
+mod latch;
 mod nodes;
 mod partitions;
 mod postmortem;

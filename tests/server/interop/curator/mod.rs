@@ -5,6 +5,8 @@
 
 #[cfg(feature = "service-discovery")]
 mod discovery;
+#[cfg(feature = "leader-latch")]
+mod latch;
 mod locks;
 #[cfg(any(feature = "atomic-long", feature = "shared-value"))]
 mod numbers;

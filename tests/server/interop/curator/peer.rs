@@ -9,6 +9,8 @@ use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use crate::support::curator::java;
 
 const LOCKS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/server/interop/curator/CuratorPeer.java");
+#[cfg(feature = "leader-latch")]
+const LATCH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/server/interop/curator/LatchPeer.java");
 #[cfg(feature = "service-discovery")]
 const DISCOVERY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/server/interop/curator/DiscoveryPeer.java");
 #[cfg(feature = "queue")]
@@ -26,6 +28,12 @@ impl Curator {
     /// Starts one that has so many participants, each with a session of its own.
     pub(crate) async fn start(connect_string: &str, judge: SocketAddr, participants: usize) -> Curator {
         Curator::run(LOCKS, &[connect_string, &judge.to_string(), &participants.to_string()]).await
+    }
+
+    /// Starts one that can take part in an election.
+    #[cfg(feature = "leader-latch")]
+    pub(crate) async fn latch(connect_string: &str, path: &str, id: &str) -> Curator {
+        Curator::run(LATCH, &[connect_string, path, id]).await
     }
 
     /// Starts one that registers and finds instances; see the program for its arguments.

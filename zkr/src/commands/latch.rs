@@ -1,0 +1,144 @@
+//! Elections: who leads and who waits, a leader that is to resign, and the one that is to lead next.
+
+use std::time::Duration;
+
+use clap::Subcommand;
+use futures::StreamExt;
+use serde::Serialize;
+use zookeeper_recipes::leader_latch::{Participant, ResignError, ask_to_resign, observe_leader, transfer};
+use zookeeper_recipes::{Client, ErrorKind};
+
+use super::{check_exists, failed, inspect};
+use crate::connection::{Connection, path, time};
+use crate::ending::{Ending, Status};
+use crate::output::{Output, note, shown};
+
+/// What is asked of an election.
+#[derive(Subcommand, Debug)]
+pub enum Latch {
+    /// Show who leads and who waits
+    Ls {
+        /// The path of the election
+        #[arg(value_parser = path)]
+        path: String,
+        /// Show the address of each session too; the servers must permit the four-letter word cons
+        #[arg(long)]
+        addresses: bool,
+    },
+    /// Ask the leader to resign: it goes to the end of the line, and the next one leads
+    ///
+    /// The leader may finish what is under way, for as long as its program allows. This command does not wait for
+    /// that. A leader that is alone leads again.
+    ///
+    /// Only leaders whose program permits it can be asked: those of this library with the option revocable. For any
+    /// other, stop its process instead. Nothing is written then, and the status is 1.
+    #[command(after_help = "Example: zkr latch resign /jobs/leader")]
+    Resign {
+        /// The path of the election
+        #[arg(value_parser = path)]
+        path: String,
+    },
+    /// Let a participant lead next, although others came before it, and wait until it leads
+    ///
+    /// First those between the leader and the chosen one go to the end of the line. Then, if the chosen one is still
+    /// there, the leader is asked to resign and goes to the end as well. Each may finish what is under way, for as long
+    /// as its program allows.
+    ///
+    /// The leader and those between must be participants whose program permits it: of this library, with the option
+    /// revocable. If one of them does not, nothing is written, and the status is 1. The chosen one may be any
+    /// participant, also one of Curator.
+    ///
+    /// If the time is over, requests that were not followed are withdrawn, and the status is 124. If the chosen one
+    /// leaves meanwhile, the status is 1. The message says who leads.
+    #[command(after_help = "Examples: zkr latch transfer /jobs/leader --to worker-7\n          \
+                            zkr latch transfer /jobs/leader --to worker-7 --wait 2m")]
+    Transfer {
+        /// The path of the election
+        #[arg(value_parser = path)]
+        path: String,
+        /// The id of the participant, as `zkr latch ls` shows it; if several have the same, the path of its node
+        #[arg(long, value_name = "ID")]
+        to: String,
+        /// How long the leader and those between may take, such as 30s or 2m
+        #[arg(long, value_name = "TIME", value_parser = time, default_value = "30s")]
+        wait: Duration,
+    },
+}
+
+/// A leader that was asked.
+#[derive(Serialize)]
+struct Asked<'a> {
+    asked: &'a Participant,
+}
+
+/// A participant that leads.
+#[derive(Serialize)]
+struct Leads<'a> {
+    leader: &'a Participant,
+}
+
+impl Latch {
+    /// Returns whether it changes nothing.
+    pub fn only_looks(&self) -> bool {
+        matches!(self, Latch::Ls { .. })
+    }
+
+    /// Does what was asked.
+    pub async fn run(self, client: &Client, connection: &Connection, output: Output) -> Result<Ending, Ending> {
+        match self {
+            Latch::Ls { path, addresses } => inspect::line(client, connection, output, &path, addresses).await,
+            Latch::Resign { path } => resign(client, output, &path).await,
+            Latch::Transfer { path, to, wait } => {
+                check_exists(client, &path).await?;
+                let leader = transfer(client, &path, &to, wait).await.map_err(|error| of(&path, error))?;
+                let text = format_args!("{path}: {} leads now, token {}", name(&leader), leader.fencing_token);
+                output.print(text, &Leads { leader: &leader }).await?;
+                Ok(Ending::Success)
+            }
+        }
+    }
+}
+
+async fn resign(client: &Client, output: Output, path: &str) -> Result<Ending, Ending> {
+    check_exists(client, path).await?;
+    let leader = leader(client, path).await?;
+    ask_to_resign(client, &leader.path).await.map_err(|error| of(path, error))?;
+    output.print(format_args!("{path}: {} is asked to resign", name(&leader)), &Asked { asked: &leader }).await?;
+    note(format_args!("zkr latch ls {path} shows who leads"));
+    Ok(Ending::Success)
+}
+
+/// Returns the leader.
+async fn leader(client: &Client, path: &str) -> Result<Participant, Ending> {
+    let failed = |error: zookeeper_recipes::leader_latch::Error| failed(error.kind(), error);
+    let mut leaders = observe_leader(client, path).map_err(failed)?;
+    match leaders.next().await.transpose().map_err(failed)?.flatten() {
+        Some(leader) => Ok(leader),
+        None => Err(Ending::because(Status::No, format_args!("{path} has no participants; check the path"))),
+    }
+}
+
+/// Returns the name of a participant: its id, and its node.
+fn name(participant: &Participant) -> String {
+    format!("{:?} ({})", shown(&participant.id), participant.path)
+}
+
+/// Returns the ending after a refusal, with what to do next.
+fn of(path: &str, error: ResignError) -> Ending {
+    let what_next = match &error {
+        ResignError::NotRevocable { .. } => {
+            "stop or restart the processes of these; their programs do not permit it (builder option revocable)"
+        }
+        ResignError::NotFound { .. } | ResignError::Ambiguous { .. } => {
+            return Ending::because(Status::No, format_args!("{error}; zkr latch ls {path} shows ids and nodes"));
+        }
+        ResignError::Left { .. } => "choose another one",
+        ResignError::Unanswered { .. } => "try again, with a longer --wait, or stop the processes that do not answer",
+        error => return failed(error.kind(), error),
+    };
+    let status = match error.kind() {
+        ErrorKind::TimedOut => Status::NotAcquired,
+        _ => Status::No,
+    };
+    Ending::because(status, format_args!("{error}; {what_next}"))
+}
