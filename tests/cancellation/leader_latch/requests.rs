@@ -4,13 +4,14 @@ use std::time::Duration;
 
 use zookeeper_recipes::Client;
 use zookeeper_recipes::leader_latch::{
-    LatchStatus, LeaderLatch, Leadership, LeadershipLost, ResignError, ask_to_resign, transfer,
+    LatchStatus, LeaderLatch, Leadership, LeadershipLost, ResignError, ask_to_resign, pending_requests, transfer,
 };
 
 use super::{A_MOMENT, LINE, leads, line_has};
 use crate::harness::{Run, cases};
 
 cases! {
+    pending: "pending::pending_requests", at least 200 drops, 160 faults;
     ask: "requests::ask_to_resign", at least 110 drops, 70 faults;
     ask_by_a_participant: "LeaderLatch::ask_to_resign", at least 120 drops, 70 faults;
     transfer_by_an_operator: "transfer::transfer", at least 2200 drops, 1700 faults;
@@ -56,6 +57,20 @@ async fn is_asked(
     ask_to_resign(client, &leader.our_path().expect("it leads")).await.expect("as often as one likes");
     assert_eq!(leadership.on_revoke().await, Ok(()));
     assert!(leadership.is_held());
+}
+
+async fn pending(run: &mut Run) {
+    let client = run.client().await;
+    let other = run.other_client().await;
+    let (latch, _, request) = leader(run, &other).await;
+    // A client sees what it has written itself, also at a server that lags.
+    client.set(&request, "resign", None).await.expect("written");
+    let node = latch.our_path().expect("it leads");
+    if let Some(pending) = run.cut(pending_requests(&client, LINE)).await.done() {
+        assert_eq!(pending.expect("a read is repeated"), [node.as_str()]);
+    }
+    run.is_silent_if_calm().await;
+    assert_eq!(pending_requests(&client, LINE).await.expect("another look"), [node]);
 }
 
 async fn ask(run: &mut Run) {

@@ -7,6 +7,7 @@ use tokio::sync::Semaphore;
 use zookeeper_recipes::CreateMode;
 use zookeeper_recipes::leader_latch::{
     CloseMode, LatchStatus, LeaderLatch, LeaderLatchListener, Leadership, LeadershipLost, ResignError, ask_to_resign,
+    pending_requests,
 };
 use zookeeper_recipes::testing::TestingServer;
 
@@ -208,7 +209,11 @@ async fn javas_members_and_ours_read_the_same_id_while_a_request_is_pending() {
     let (server, [one, two]) = setup().await;
     let leader = revocable(&one, "leader", Duration::MAX);
     let node = can_be_asked(&server, &leader).await;
+    assert_eq!(pending_requests(&two, PATH).await.expect("read"), [""; 0]);
+    assert_eq!(pending_requests(&two, "/elsewhere").await.expect("there is no election"), [""; 0]);
     ask_to_resign(&two, &node).await.expect("asked");
+    assert_eq!(pending_requests(&two, PATH).await.expect("read"), [node.as_str()]);
+    assert!(pending_requests(&two, "no path").await.is_err());
     assert_eq!(server.get(&node).as_deref(), Some(&b"leader"[..]));
     assert_eq!(server.get(&request_of(&node)).as_deref(), Some(&b"resign"[..]));
     reaches(&leader, LatchStatus::Leading).await;

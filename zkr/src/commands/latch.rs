@@ -5,7 +5,9 @@ use std::time::Duration;
 use clap::Subcommand;
 use futures::StreamExt;
 use serde::Serialize;
-use zookeeper_recipes::leader_latch::{Participant, ResignError, ask_to_resign, observe_leader, transfer};
+use zookeeper_recipes::leader_latch::{
+    Participant, ResignError, ask_to_resign, observe_leader, pending_requests, transfer,
+};
 use zookeeper_recipes::{Client, ErrorKind};
 
 use super::{check_exists, failed, inspect};
@@ -16,7 +18,7 @@ use crate::output::{Output, note, shown};
 /// What is asked of an election.
 #[derive(Subcommand, Debug)]
 pub enum Latch {
-    /// Show who leads and who waits
+    /// Show who leads and who waits, and which of them were asked to resign
     Ls {
         /// The path of the election
         #[arg(value_parser = path)]
@@ -86,7 +88,11 @@ impl Latch {
     /// Does what was asked.
     pub async fn run(self, client: &Client, connection: &Connection, output: Output) -> Result<Ending, Ending> {
         match self {
-            Latch::Ls { path, addresses } => inspect::line(client, connection, output, &path, addresses).await,
+            Latch::Ls { path, addresses } => {
+                let ending = inspect::line(client, connection, output, &path, addresses).await?;
+                note_requests(client, &path).await?;
+                Ok(ending)
+            }
             Latch::Resign { path } => resign(client, output, &path).await,
             Latch::Transfer { path, to, wait } => {
                 check_exists(client, &path).await?;
@@ -97,6 +103,14 @@ impl Latch {
             }
         }
     }
+}
+
+/// Prints which participants were asked to resign and are still there.
+async fn note_requests(client: &Client, path: &str) -> Result<(), Ending> {
+    for node in pending_requests(client, path).await.map_err(|error| failed(error.kind(), error))? {
+        note(format_args!("{node} was asked to resign"));
+    }
+    Ok(())
 }
 
 async fn resign(client: &Client, output: Output, path: &str) -> Result<Ending, Ending> {

@@ -83,6 +83,10 @@ async fn a_transfer_whose_time_is_over_names_the_leader() {
     let path = fixture.path.as_str();
     let leader = latch(&fixture, "slow", Some(Duration::MAX)).await;
     let node = leader.our_path().expect("it leads");
+    let asked = fixture.zkr(&["latch", "resign", path]).await;
+    assert_eq!(asked.status, 0, "{}", asked.err);
+    let line = fixture.zkr(&["latch", "ls", path]).await;
+    assert_eq!((line.status, line.err), (0, format!("zkr: {node} was asked to resign\n")));
     let _target = latch(&fixture, "target", None).await;
     let late = fixture.zkr(&["latch", "transfer", path, "--to", "target", "--wait", "500ms"]).await;
     assert_eq!((late.status, &*late.out), (124, ""));
