@@ -324,6 +324,11 @@ impl Core {
         self.last_error.lock().clone()
     }
 
+    /// Returns an error if the client only reads.
+    pub(crate) fn check_writes(&self, doing: &str, path: &str) -> Result<(), Error> {
+        if self.config.read_only { Err(Error::read_only(doing, path)) } else { Ok(()) }
+    }
+
     /// Returns the path on the server.
     pub(crate) fn full_path(&self, path: &str) -> String {
         self.config.namespace.full(path)

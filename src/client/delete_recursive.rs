@@ -54,6 +54,7 @@ impl Client {
     pub async fn delete_recursive(&self, path: &str) -> Result<(), Error> {
         path::validate(path)?;
         let core = self.core();
+        core.check_writes("delete everything at", path)?;
         if path::ancestors(&core.full_path(path)).next() == Some(RESERVED) {
             let why = "the servers keep their own nodes there; delete a single quota with Client::delete";
             return Err(Error::at(ErrorKind::InvalidArgument, "delete everything at", path, why));

@@ -29,7 +29,7 @@ pub(super) const CREATE: &str = "create";
 
 /// Why a client that only reads refuses a write, and a recipe that needs one.
 const READ_ONLY: &str =
-    "the client only reads, as it was built with read_only(true); build this on a client of its own, without that";
+    "the client only reads, as it was built with read_only(true); use another client for this, without that";
 
 /// The kinds of failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

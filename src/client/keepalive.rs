@@ -305,14 +305,13 @@ impl<'a> Keepalive<'a> {
         self.must_report_lapse = false;
         self.connection += 1;
         self.session.set_condition(Condition::Connected(self.connection));
-        if self.core.states.publish(ConnectionState::ReadOnly) {
-            tracing::warn!(
-                event = "read_only",
-                session = self.session.label(),
-                state = %ConnectionState::ReadOnly,
-                "connected to a server that only answers reads: it is in contact with no other, and may be far behind"
-            );
-        }
+        self.core.states.publish(ConnectionState::ReadOnly);
+        tracing::warn!(
+            event = "read_only",
+            session = self.session.label(),
+            state = %ConnectionState::ReadOnly,
+            "connected to a server that only answers reads: it is in contact with no majority, and may be far behind"
+        );
     }
 
     /// Ends the wait for that answer. The ensemble accepted the session on this connection, so it renewed the session

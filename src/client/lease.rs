@@ -85,6 +85,8 @@ pub(crate) struct Lease {
 #[derive(Debug)]
 struct State {
     link: Link,
+    /// The server of the latest connection is read-only.
+    read_only: bool,
     /// What the servers granted on the latest connection.
     timeout: Duration,
     /// The smallest session timeout that they have granted in this session: the T of the lease.
@@ -149,6 +151,7 @@ impl Lease {
         let now = clock.now();
         let state = State {
             link: Link::New,
+            read_only: false,
             timeout: Duration::ZERO,
             least: Duration::ZERO,
             deadline: now,
@@ -217,9 +220,9 @@ impl Lease {
         }
     }
 
-    /// Returns whether the server of the session only answers reads.
+    /// Returns whether the server of the latest connection only answers reads, or did so until it was lost.
     pub(crate) fn is_read_only(&self) -> bool {
-        self.lock().link == Link::ReadOnly
+        self.lock().read_only
     }
 
     /// Voids all grants so far, and refuses new ones until [`resume`](Self::resume).
@@ -409,6 +412,7 @@ impl Observer for Lease {
     fn connected(&self, granted: Duration) {
         let mut state = self.lock();
         state.timeout = granted;
+        state.read_only = false;
         state.answered.clear();
         if state.link == Link::New {
             state.link = Link::Proven;
@@ -418,7 +422,7 @@ impl Observer for Lease {
             self.set_deadline(&mut state, deadline);
         } else {
             state.link = Link::Unproven;
-            state.least = if state.least.is_zero() { granted } else { state.least.min(granted) };
+            state.least = state.least.min(granted);
             state.unanswered = false;
             let deadline = (state.connecting + self.length(state.least)).min(state.deadline_at_loss);
             self.set_deadline(&mut state, deadline);
@@ -429,7 +433,10 @@ impl Observer for Lease {
     fn connected_read_only(&self, granted: Duration) {
         let mut state = self.lock();
         state.timeout = granted;
+        state.least = if state.least.is_zero() { granted } else { state.least.min(granted) };
+        state.unanswered = false;
         state.link = Link::ReadOnly;
+        state.read_only = true;
         state.suspended = true;
     }
 

@@ -130,6 +130,7 @@ impl Client {
     pub async fn create_containers(&self, path: &str) -> Result<(), Error> {
         path::validate_or_root(path)?;
         let core = self.core();
+        core.check_writes("create", path)?;
         let full = core.full_path(path);
         let mut retry = Retry::new(core);
         loop {
@@ -269,6 +270,9 @@ impl Core {
         let ensure = |session: &Arc<Session>, full: &str| {
             let (session, full) = (Arc::clone(session), full.to_owned());
             async move {
+                if self.config.read_only {
+                    return session.exists(&full).await?.map(drop).ok_or(Refusal::ReadOnly);
+                }
                 let ensured = parents::ensure(&session, &full, data, &self.config.acls).await;
                 if ensured != Err(Refusal::NoAuth) {
                     return ensured;
@@ -303,6 +307,7 @@ impl Core {
         mut request: impl FnMut(&Arc<Session>, &str) -> Reply<T>,
     ) -> Result<Result<T, Refusal>, Error> {
         path::validate(path)?;
+        self.check_writes(doing, path)?;
         // A loop over calls that fail at once must let other tasks run too.
         tokio::task::coop::consume_budget().await;
         let full = self.full_path(path);

@@ -106,12 +106,6 @@ impl Session {
         self.lease.timeout()
     }
 
-    /// Returns how long ago the ensemble may have confirmed what counts as fresh. What a read-only server tells never
-    /// does.
-    pub(crate) fn fresh_for(&self) -> Duration {
-        if self.lease.is_read_only() { Duration::ZERO } else { self.timeout() / 3 }
-    }
-
     pub(crate) fn lease(&self) -> &Lease {
         &self.lease
     }

@@ -189,6 +189,7 @@ impl Transaction {
         if let Some(error) = self.error.take() {
             return Err(error);
         }
+        self.core.check_writes("commit", self.subject())?;
         let (mut missing, mut unneeded) = (BTreeSet::new(), BTreeSet::new());
         let mut attempts = 0;
         loop {

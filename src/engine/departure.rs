@@ -228,8 +228,10 @@ impl Search {
     /// Resolves when a server was found that does not only answer reads. Such a server says so.
     async fn read_only(mut self) -> Found {
         loop {
+            // Sessions end with each read-only server, so the looks of all of them count.
+            self.tries = self.environment.hosts.lock().look().min(MOST_DOUBLINGS);
             self.pause().await;
-            self.tries = (self.tries + 1).min(MOST_DOUBLINGS);
+            self.environment.look_up(PATIENCE).await;
             if let Some(name) = self.find().await {
                 return Found { name, tries: self.tries };
             }
@@ -292,7 +294,7 @@ impl Search {
         for mut turn in all {
             // If the name has several addresses, each attempt begins with another one.
             turn.tries += self.tries;
-            if self.serves(&turn).await && self.environment.hosts.lock().prefer(turn.host) {
+            if self.serves(&turn).await && self.environment.hosts.lock().prefer_address(&turn) {
                 return Some(turn.endpoint.to_string());
             }
         }
@@ -300,10 +302,11 @@ impl Search {
     }
 
     async fn serves(&self, turn: &Turn) -> bool {
-        let accepts_suffices = match (self.reason, turn.srvr) {
-            (Reason::ReadOnly, _) | (_, SrvrSupport::Answers) => false,
-            (_, SrvrSupport::Unknown) => self.tries >= TRUSTING,
-            (_, SrvrSupport::Closes) => true,
+        let accepts_suffices = match turn.srvr {
+            _ if self.reason == Reason::ReadOnly => return self.environment.takes_part(turn, PATIENCE).await,
+            SrvrSupport::Answers => false,
+            SrvrSupport::Unknown => self.tries >= TRUSTING,
+            SrvrSupport::Closes => true,
         };
         if !accepts_suffices {
             return self.environment.check(turn, PATIENCE).await.is_ok();

@@ -80,6 +80,11 @@ impl Environment {
         in_turn(self.connector.turns(), limit, question).await.unwrap_or_else(|_| Err(timed_out(limit)))
     }
 
+    /// Returns whether a host says that it takes part in the ensemble.
+    pub(crate) async fn takes_part(&self, turn: &Turn, limit: Duration) -> bool {
+        matches!(self.ask(turn, limit).await, Ok(ServerState::Serving))
+    }
+
     /// Checks that a host serves sessions. Returns the reason as an error if it does not.
     pub(crate) async fn check(&self, turn: &Turn, limit: Duration) -> Result<(), Failure> {
         let state = self.ask(turn, limit).await?;
@@ -87,7 +92,7 @@ impl Environment {
             self.hosts.lock().note_srvr(turn.host, SrvrSupport::Answers);
         }
         match state {
-            ServerState::Serving => Ok(()),
+            ServerState::Serving | ServerState::Unsaid => Ok(()),
             ServerState::ReadOnly => Err(Failure::new("the server is read-only")),
             ServerState::NotServing => {
                 Err(Failure::new("the server is not serving: it is starting, stopping, or has no leader"))

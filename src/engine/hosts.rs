@@ -121,6 +121,8 @@ pub(crate) struct Hosts {
     next: usize,
     /// The number of failed attempts since the last success.
     failed: u32,
+    /// How often a session has looked for a way off read-only servers, since one that takes part in the ensemble.
+    looks: u32,
     /// The latest attempts, the last one first.
     attempts: VecDeque<Instant>,
     /// How many attempts are left of the quick pass.
@@ -146,6 +148,7 @@ impl Hosts {
             order: Vec::new(),
             next: 0,
             failed: 0,
+            looks: 0,
             attempts: VecDeque::new(),
             quick: 0,
             not_before: None,
@@ -301,6 +304,30 @@ impl Hosts {
         let place = self.order.iter().position(is_it);
         self.next = place.unwrap_or(self.next);
         place.is_some()
+    }
+
+    /// Does the same, and begins with the address of its name that this turn began with.
+    pub(crate) fn prefer_address(&mut self, turn: &Turn) -> bool {
+        if let Some(host) = self.host(turn.host) {
+            host.tries = turn.tries;
+        }
+        self.prefer(turn.host)
+    }
+
+    /// Returns whether each host was tried since the last success, and failed.
+    pub(crate) fn have_all_failed(&self) -> bool {
+        self.failed as usize >= self.hosts.len()
+    }
+
+    /// Counts one more look for a way off read-only servers. Returns how many there were before.
+    pub(crate) fn look(&mut self) -> u32 {
+        self.looks += 1;
+        self.looks - 1
+    }
+
+    /// Records that a server takes part in the ensemble.
+    pub(crate) fn takes_part(&mut self) {
+        self.looks = 0;
     }
 
     pub(crate) fn note_srvr(&mut self, host: usize, srvr: SrvrSupport) {

@@ -21,8 +21,10 @@ const LONGEST: usize = 8 * 1024;
 /// The state that a server reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ServerState {
-    /// It serves, or does not say that it does not.
+    /// It takes part in the ensemble.
     Serving,
+    /// It does not say what it does, but answers.
+    Unsaid,
     ReadOnly,
     /// It has no leader, or is starting or stopping.
     NotServing,
@@ -50,7 +52,8 @@ fn parse(answer: &[u8]) -> ServerState {
         [] => ServerState::Unknown,
         _ if says("not currently serving requests") => ServerState::NotServing,
         _ if says("Mode: read-only") => ServerState::ReadOnly,
-        _ => ServerState::Serving,
+        _ if says("Mode: ") => ServerState::Serving,
+        _ => ServerState::Unsaid,
     }
 }
 
@@ -65,7 +68,7 @@ mod tests {
                 "Zookeeper version: 3.9.3\nLatency min/avg/max: 0/0.0/0\nMode: follower\nNode count: 5\n",
                 ServerState::Serving,
             ),
-            ("srvr is not executed because it is not in the whitelist.\n", ServerState::Serving),
+            ("srvr is not executed because it is not in the whitelist.\n", ServerState::Unsaid),
             ("This ZooKeeper instance is not currently serving requests\n", ServerState::NotServing),
             ("Zookeeper version: 3.9.3\nMode: read-only\n", ServerState::ReadOnly),
             ("", ServerState::Unknown),

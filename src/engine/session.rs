@@ -165,13 +165,7 @@ impl Task {
                     (self.state.identity, self.state.shortest) = (Identity::default(), Duration::MAX);
                     continue;
                 }
-                Ok(Attempt::Expired) => {
-                    if self.state.environment.options.read_only {
-                        // The session may have been known only to a read-only server: the next one is not opened there.
-                        self.state.environment.hosts.lock().prefer(host);
-                    }
-                    return Err(SessionEnd::Expired);
-                }
+                Ok(Attempt::Expired) => return Err(SessionEnd::Expired),
                 Ok(Attempt::Replaced) => return Err(SessionEnd::Replaced),
                 Err(Failure::Credentials(why)) => {
                     let mut hosts = self.state.environment.hosts.lock();
@@ -272,6 +266,8 @@ impl Task {
             // The question can be repeated at no cost, so its limit is short.
             self.state.environment.check(&turn, (limit / 4).max(LEAST_ATTEMPT)).await?;
         }
+        // Another server may take part in the ensemble.
+        let read_only = options.read_only && self.state.environment.hosts.lock().have_all_failed();
         let connector = Arc::clone(&self.state.environment.connector);
         let first_token = FirstToken::new(options.sasl.as_deref());
         let opened = in_turn(connector.turns(), limit, async {
@@ -280,14 +276,18 @@ impl Task {
             // Before the server hears of the session: a client without a ticket must not keep its session alive.
             let authentication = first_token.of(turn.endpoint.name(), handshake.address).await?;
             let about_to = |at| self.state.observer.connecting(at);
-            let answer = handshake
-                .open_session(&self.state.identity, options.session_timeout, options.read_only, about_to)
-                .await?;
+            let answer =
+                handshake.open_session(&self.state.identity, options.session_timeout, read_only, about_to).await?;
             Ok((handshake, authentication, answer))
         });
         let opened = opened.await.unwrap_or_else(|_| Err(first_token.timed_out(limit)));
         let (mut handshake, authentication, answer) = opened?;
+        let read_only = answer.read_only == Some(true);
         if answer.is_expired() {
+            if options.read_only && !read_only {
+                // It takes part in the ensemble: the next session is to be opened there.
+                self.state.environment.hosts.lock().prefer(host);
+            }
             return Ok(Attempt::Expired);
         }
         if answer.session_id == 0 {
@@ -300,7 +300,6 @@ impl Task {
             let is_keeper = is_of_keeper(&answer.password.0);
             self.state.environment.lacking.opened(is_keeper, self.state.environment.now());
         }
-        let read_only = answer.read_only == Some(true);
         (self.state.identity.id, self.state.identity.password) = (answer.session_id, answer.password);
         self.state.last_contact = handshake.latest_read;
         let granted = Duration::from_millis(u64::try_from(answer.timeout).unwrap_or_default());
@@ -311,6 +310,7 @@ impl Task {
             if read_only {
                 self.state.observer.connected_read_only(granted);
             } else {
+                self.state.environment.hosts.lock().takes_part();
                 self.state.observer.connected(granted);
             }
         }

@@ -22,6 +22,14 @@ pub(crate) async fn fired<F: Future + Unpin>(watch: &mut Option<F>) -> F::Output
     }
 }
 
+/// Resolves with the value; never if there is none.
+pub(crate) async fn known<T>(value: Option<T>) -> T {
+    match value {
+        Some(value) => value,
+        None => pending().await,
+    }
+}
+
 /// Never resolves.
 pub(crate) async fn forever<T>() -> T {
     pending().await

@@ -12,14 +12,29 @@ use super::script::{Peer, Stage, Way, lost, next_event, soon};
 use crate::engine::{Opened, SessionEvent};
 use crate::protocol::OpCode;
 
+/// Refuses the session on each of the three hosts. Returns whether a read-only server would have done there.
+async fn refuse_all(stage: &mut Stage) -> [Option<bool>; 3] {
+    let mut would_do = [None; 3];
+    for would_do in &mut would_do {
+        *would_do = stage.peer().await.hello().await.read_only;
+    }
+    would_do
+}
+
+async fn greet_read_only(stage: &mut Stage) -> Peer {
+    let mut peer = stage.peer().await;
+    assert_eq!(peer.hello().await.read_only, Some(true));
+    peer.send(&connect_response(|response| response.read_only = Some(true))).await;
+    peer
+}
+
 /// Starts a session on one of three hosts, which only answers reads.
 async fn on_a_read_only_server() -> (Stage, Opened, Peer) {
     let mut stage = Stage::with(3, 1 << 20, |options| options.read_only = true);
     let opening = stage.opening();
     let script = async {
-        let mut peer = stage.peer().await;
-        assert_eq!(peer.hello().await.read_only, Some(true));
-        peer.send(&connect_response(|response| response.read_only = Some(true))).await;
+        assert_eq!(refuse_all(&mut stage).await, [Some(false); 3], "one of them may take part in the ensemble");
+        let mut peer = greet_read_only(&mut stage).await;
         peer.serve_first().await;
         peer
     };
@@ -41,10 +56,33 @@ async fn it_moves_when_another_server_serves() {
     lost(&mut opened).await;
     let mut next = stage.peer().await;
     let hello = next.hello().await;
-    assert_eq!((next.host, hello.id, hello.read_only), (host, opened.session.id(), Some(true)));
+    assert_eq!((next.host, hello.id, hello.read_only), (host, opened.session.id(), Some(false)));
     next.send(&connect_response(|_| {})).await;
     assert_eq!(next_event(&mut opened).await, Some(SessionEvent::Connected));
     drop(peer);
+}
+
+/// A server that says that it takes part, and then refuses the session, must not make it move again and again.
+#[tokio::test(start_paused = true)]
+async fn a_move_that_fails_makes_the_pauses_no_shorter() {
+    let (mut stage, mut opened, mut peer) = on_a_read_only_server().await;
+    let begun = Instant::now();
+    let mut moves = Vec::new();
+    for _ in 0..8 {
+        let pings = async {
+            while let Some(ping) = peer.next().await {
+                peer.confirm(&ping, 1).await;
+            }
+        };
+        tokio::join!(pings, answer_question(&mut stage, "Mode: follower"));
+        moves.push(begun.elapsed());
+        lost(&mut opened).await;
+        refuse_all(&mut stage).await;
+        peer = greet_read_only(&mut stage).await;
+        assert_eq!(next_event(&mut opened).await, Some(SessionEvent::Connected));
+    }
+    let pauses: Vec<Duration> = moves.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    assert!(begun.elapsed() > Duration::from_secs(60), "{pauses:?}");
 }
 
 /// Without an end, because the server may stay alone for long; but with long pauses.
@@ -58,7 +96,7 @@ async fn it_looks_for_another_server_with_growing_pauses() {
         let ping = peer.expect(OpCode::Ping).await;
         peer.confirm(&ping, 1).await;
     }
-    let looks: Vec<Duration> = stage.attempts().iter().skip(1).step_by(3).map(|(at, _)| *at).collect();
+    let looks: Vec<Duration> = stage.attempts().iter().skip(4).step_by(3).map(|(at, _)| *at).collect();
     let longest = looks.windows(2).map(|pair| pair[1] - pair[0]).max();
     assert!(longest.is_some_and(|longest| longest <= Duration::from_secs(64)), "{looks:?}");
     assert!((56..300).contains(&looks.len()), "{} looks in an hour", looks.len());

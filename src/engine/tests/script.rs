@@ -269,9 +269,14 @@ impl Peer {
     }
 
     pub(super) async fn asked(&mut self) -> Asked {
-        let frame = self.frame().await.expect("a request");
+        self.next().await.expect("a request")
+    }
+
+    /// Returns the next request; `None` if the client has closed the connection.
+    pub(super) async fn next(&mut self) -> Option<Asked> {
+        let frame = self.frame().await?;
         let header = RequestHeader::decode(&mut Reader::new(&frame)).expect("a header");
-        Asked { xid: header.xid, op: header.op, frame }
+        Some(Asked { xid: header.xid, op: header.op, frame })
     }
 
     /// Returns the next request, which must be of this operation.

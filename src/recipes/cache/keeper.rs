@@ -27,7 +27,7 @@ use crate::util::backoff::Backoff;
 use crate::util::clock::Instant;
 use crate::util::panic::caught;
 use crate::util::serializer::BoxError;
-use crate::util::wait::forever;
+use crate::util::wait::known;
 
 /// Delays after a failure that is not transient: the first and the longest.
 const RETRY_DELAYS: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
@@ -83,6 +83,8 @@ pub(super) struct Keeper<T> {
     confirmed: Option<Instant>,
     /// The latest confirmation of the session that was processed.
     proven: Option<Instant>,
+    /// The server only answers reads, and confirms nothing.
+    read_only: bool,
     chroot: Chroot,
     backoff: Backoff,
     measured: Measured,
@@ -109,6 +111,7 @@ impl<T: Send + Sync + 'static> Keeper<T> {
             proofs: Vec::new(),
             confirmed: None,
             proven: None,
+            read_only: false,
             chroot: Chroot::Unknown,
             backoff: Backoff::new(RETRY_DELAYS),
             measured,
@@ -158,6 +161,7 @@ impl<T: Send + Sync + 'static> Keeper<T> {
         let Ok(connection) = session.connected().await else { return End::Gap };
         // The sync of the watch is for these calls as well.
         self.waiters.receive();
+        self.read_only = session.lease().is_read_only();
         let asked = self.core.clock.now();
         self.measured.resync_begins();
         if let Err(end) = self.arm(session, connection).await {
@@ -169,7 +173,7 @@ impl<T: Send + Sync + 'static> Keeper<T> {
         source.drained().await;
         let round = self.tracker.compare(watching);
         // A read-only server confirms nothing.
-        self.proofs = (!session.lease().is_read_only()).then_some((asked, round)).into_iter().collect();
+        self.proofs = (!self.read_only).then_some((asked, round)).into_iter().collect();
         // The sync was handed over after these calls.
         self.waiters.restart(round);
         let mut reads = Reads::new(session, watching, &self.plan.scope.root);
@@ -255,7 +259,7 @@ impl<T: Send + Sync + 'static> Keeper<T> {
         tokio::select! {
             biased;
             step = receive(source, reads) => step,
-            at = proven(proof) => Step::Proven(at),
+            at = known(proof) => Step::Proven(at),
             _ = conditions.changed() => Step::Condition,
             Some(()) = self.waiters.asked() => Step::Asked,
             () = extended => Step::Extended,
@@ -366,6 +370,7 @@ impl<T: Send + Sync + 'static> Keeper<T> {
         if !self.chroot.is_missing() {
             self.confirmed = self.confirmed.max(confirmed);
         }
+        let confirmed = (!self.read_only).then(|| self.confirmed.unwrap_or_else(|| self.core.clock.now()));
         let snapshot = Snapshot::new(
             published.nodes,
             SnapshotMeta {
@@ -374,8 +379,8 @@ impl<T: Send + Sync + 'static> Keeper<T> {
                 zxid: self.tracker.newest(),
                 is_settled: published.is_settled,
                 clock: self.core.clock,
-                fresh_for: session.fresh_for(),
-                confirmed: self.confirmed.unwrap_or_else(|| self.core.clock.now()),
+                fresh_for: session.timeout() / 3,
+                confirmed,
             },
         );
         let mut changes = published.changes;
@@ -422,6 +427,7 @@ impl<T: Send + Sync + 'static> Keeper<T> {
     fn answer_waiters(&mut self) {
         match self.chroot.is_missing() {
             true => self.waiters.answer(|_| true, &Err(Error::client(&self.plan.scope.root, client::Error::no_root()))),
+            false if self.read_only => {}
             false => self.waiters.answer(|round| self.tracker.is_over(round), &Ok(self.shared.latest())),
         }
     }
@@ -489,12 +495,4 @@ async fn receive(mut source: Option<&mut Source>, reads: &mut Reads) -> Step {
         if is_empty { Poll::Pending } else { Poll::Ready(Step::Received(notices, answers)) }
     })
     .await
-}
-
-/// Returns when the ensemble has confirmed the session, if it has done so since the last time.
-async fn proven(proof: Option<Instant>) -> Instant {
-    match proof {
-        Some(at) => at,
-        None => forever().await,
-    }
 }

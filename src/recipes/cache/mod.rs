@@ -194,7 +194,8 @@ impl<T: Send + Sync + 'static> Cache<T> {
     /// Waits for a snapshot that is at least as new as the ensemble was when this was called, and returns it: every
     /// write that was answered before, to any client, is in it. Waits as long as it takes, even across losses of the
     /// connection and of the session. The guarantee rests on a sync, which a server answers only if it is in touch with
-    /// the leader. It does not cover nodes that this client cannot read.
+    /// the leader; on a [read-only server](crate::ConnectionState::ReadOnly) this waits for another one. It does not
+    /// cover nodes that this client cannot read.
     ///
     /// # Errors
     /// [`Error::Closed`]; [`Error::Client`] if the root that the connect string names does not exist.

@@ -32,7 +32,8 @@ struct Inner<T> {
     clock: Clock,
     fresh_for: Duration,
     /// The snapshot contains everything that was committed before this.
-    confirmed: Mutex<Instant>,
+    /// `None` if it was never confirmed.
+    confirmed: Mutex<Option<Instant>>,
 }
 
 /// What a snapshot is made of, besides its nodes.
@@ -43,7 +44,7 @@ pub(super) struct SnapshotMeta {
     pub(super) is_settled: bool,
     pub(super) clock: Clock,
     pub(super) fresh_for: Duration,
-    pub(super) confirmed: Instant,
+    pub(super) confirmed: Option<Instant>,
 }
 
 impl<T: 'static> Snapshot<T> {
@@ -56,7 +57,7 @@ impl<T: 'static> Snapshot<T> {
     /// Returns the snapshot before the first.
     pub(super) fn empty(scope: &Arc<Scope>, clock: Clock) -> Self {
         let unlistable = Arc::default();
-        let (fresh_for, confirmed) = (Duration::ZERO, clock.now());
+        let (fresh_for, confirmed) = (Duration::ZERO, Some(clock.now()));
         let of = SnapshotMeta {
             scope: Arc::clone(scope),
             unlistable,
@@ -128,22 +129,23 @@ impl<T: 'static> Snapshot<T> {
     ///
     /// It grows during an outage, and once there is a newer snapshot, so call
     /// [`Cache::snapshot`](super::Cache::snapshot) each time. A heartbeat is a sync by default, which a server answers
-    /// only if it is in touch with the leader; see [`Heartbeat`](crate::Heartbeat). While nothing has been confirmed,
-    /// as on a read-only server, the age is that of the snapshot itself.
+    /// only if it is in touch with the leader; see [`Heartbeat`](crate::Heartbeat). [`Duration::MAX`] for what a
+    /// [read-only server](crate::ConnectionState::ReadOnly) has told, which nothing confirms.
     pub fn age(&self) -> Duration {
-        self.0.clock.now().since(*self.0.confirmed.lock())
+        let confirmed = *self.0.confirmed.lock();
+        confirmed.map_or(Duration::MAX, |at| self.0.clock.now().since(at))
     }
 
     /// Returns whether the ensemble has confirmed this within the last third of a session timeout: [`age`](Self::age)
-    /// is less than that. False for what a [read-only server](crate::ConnectionState::ReadOnly) has told.
+    /// is at most that. False for what a [read-only server](crate::ConnectionState::ReadOnly) has told.
     pub fn is_fresh(&self) -> bool {
-        self.age() < self.0.fresh_for
+        self.age() <= self.0.fresh_for
     }
 
     /// Records that the snapshot contains everything that was committed before `at`.
     pub(super) fn confirm(&self, at: Instant) {
         let mut confirmed = self.0.confirmed.lock();
-        *confirmed = (*confirmed).max(at);
+        *confirmed = (*confirmed).max(Some(at));
     }
 
     /// Returns whether the node is a part of the cache: a cache of children hides the root.

@@ -128,6 +128,9 @@ async fn it_holds_and_writes_nothing_on_any_server() {
         assert!(error.to_string().contains("read_only(true)"), "{error}");
         assert!(!error.is_retryable() && !error.is_lost());
     }
+    let containers = client.create_containers("/b").await.expect_err("refused");
+    let below = client.delete_recursive("/a").await.expect_err("refused");
+    assert_eq!((containers.kind(), below.kind()), (ErrorKind::ReadOnly, ErrorKind::ReadOnly));
     assert_eq!((client.request_counts() - before).total(), 0, "nothing was sent");
     let mutex = InterProcessMutex::new(&client, "/lock").expect_err("refused");
     let latch = LeaderLatch::builder(&client, "/latch").start().expect_err("refused");
@@ -135,6 +138,11 @@ async fn it_holds_and_writes_nothing_on_any_server() {
         assert!(error.contains("read_only(true)"), "{error}");
     }
     assert_eq!(server.children("/"), ["a"]);
+    server.refuse(&client);
+    server.disconnect(&client);
+    is(&client, ConnectionState::Suspended).await;
+    let error = client.set("/a", b"", None).now_or_never().expect("at once").expect_err("refused");
+    assert_eq!(error.kind(), ErrorKind::ReadOnly, "also without a connection");
 }
 
 #[tokio::test(start_paused = true)]
@@ -142,10 +150,12 @@ async fn what_reads_can_be_built_on_it() {
     let server = servers().await;
     let (_, client) = cut_off_reader(&server).await;
     let cache = Cache::node(&client, "/a").start().await.expect("a cache");
-    within("it continues", SOON, cache.synced()).await.expect("synced");
     let snapshot = cache.snapshot();
     assert_eq!(snapshot.root().and_then(|root| root.value()), Some(&b"old".to_vec()));
     assert!(!snapshot.is_fresh(), "what a read-only server tells may be old");
+    assert_eq!(snapshot.age(), Duration::MAX);
+    let mut synced = std::pin::pin!(cache.synced());
+    assert!(tokio::time::timeout(T * 10, &mut synced).await.is_err(), "only another server can confirm it");
 
     let writer = Client::builder_for_testing(&server).server_list(&ServerList::new(&server.server_name(1)).unwrap());
     writer.connect().await.expect("a client").set("/a", b"new", None).await.expect("the others serve");
@@ -153,13 +163,17 @@ async fn what_reads_can_be_built_on_it() {
     let data = || cache.snapshot().root().and_then(|root| root.value().cloned());
     within("it catches up", SOON, server.until(|| data().is_some_and(|data| data == b"new"))).await;
     within("it is fresh", SOON, server.until(|| cache.snapshot().is_fresh())).await;
+    let synced = within("it is confirmed", SOON, synced).await.expect("synced");
+    assert_eq!(synced.root().and_then(|root| root.value()), Some(&b"new".to_vec()));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_value_that_it_follows_cannot_be_set() {
     let server = servers().await;
     let (_, client) = reader(&server).await;
-    let value = SharedValue::builder(&client, "/a").start().await.expect("a value");
+    let value = SharedValue::builder(&client, "/a").seed("seed").start().await.expect("a value");
+    let missing = SharedValue::builder(&client, "/b").seed("seed").start().await.expect_err("not created");
+    assert!(missing.to_string().contains("read_only(true)"), "{missing}");
     assert_eq!(value.get().expect("there").value(), b"old");
     let error = within("it is refused", SOON, value.set("new")).await.expect_err("refused");
     assert!(error.to_string().contains("read_only(true)"), "{error}");
