@@ -71,7 +71,8 @@ impl LeaderLatchBuilder {
     /// let leadership = latch.wait_for_leadership().await?;
     /// tokio::select! {
     ///     _ = leadership.run(async { /* lead */ }) => {}
-    ///     // Finish what is under way, then resign before the 10 s are over.
+    ///     // The work is dropped at the await it is in. Clean up, then resign
+    ///     // before the 10 s are over.
     ///     _ = leadership.on_revoke() => latch.resign(&leadership),
     /// }
     /// # Ok(())

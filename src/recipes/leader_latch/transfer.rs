@@ -28,9 +28,9 @@ const MOST_BETWEEN: usize = 1000;
 ///
 /// `to` is the id of the participant, or the path of its node if several have the same id. It may be one of Curator.
 /// The leader and those between them give up their places and go to the end of the line, so their latches must be
-/// [`revocable`](super::LeaderLatchBuilder::revocable). First those between are asked, all in one transaction. The
-/// leader is asked when the next in the line is the one that is to lead, and only if that is still there. So a transfer
-/// that ends early leaves the leader in its place.
+/// [`revocable`](super::LeaderLatchBuilder::revocable); one that has just entered cannot be asked for a moment. First
+/// those between are asked, all in one transaction. The leader is asked when the next in the line is the one that is to
+/// lead, and only if that is still there. So a transfer that ends early leaves the leader in its place.
 ///
 /// `within` is how long the leader and the others may take. The leader may need its grace period. After that, requests
 /// that were not followed are withdrawn.
