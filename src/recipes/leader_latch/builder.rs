@@ -73,7 +73,7 @@ impl LeaderLatchBuilder {
     ///     _ = leadership.run(async { /* lead */ }) => {}
     ///     // The work is dropped at the await it is in. Clean up, then resign
     ///     // before the 10 s are over.
-    ///     _ = leadership.on_revoke() => latch.resign(&leadership),
+    ///     _ = leadership.on_revoke() => latch.resign(&leadership).await,
     /// }
     /// # Ok(())
     /// # }

@@ -275,14 +275,24 @@ impl LeaderLatch {
         self.shared.listeners.add(self.client.core(), &self.shared.state, listener)
     }
 
-    /// Ends this term and goes to the end of the line, where the latch still takes part. If the term is of an earlier
-    /// node, this does nothing. It returns at once; [`Leadership::lost`] resolves when the term has ended. Then
-    /// listeners are notified, and with [`CloseMode::NotifyLeader`] awaited, before another participant can lead. A
+    /// Ends this term and goes to the end of the line, where the latch still takes part. Returns when the term has
+    /// ended, so that [`wait_for_leadership`](Self::wait_for_leadership) never returns it again. If the term is of an
+    /// earlier node, or of another latch, this does nothing. Listeners are notified, and with
+    /// [`CloseMode::NotifyLeader`] awaited, before another participant can lead; this does not wait for them. A
     /// participant that is alone leads again, as a new term.
     ///
     /// Any latch can resign; it need not be [`revocable`](LeaderLatchBuilder::revocable).
-    pub fn resign(&self, leadership: &Leadership) {
-        self.shared.resign(leadership.node());
+    ///
+    /// # Cancel safety
+    /// Once it was polled, the latch resigns even if the future is dropped.
+    pub async fn resign(&self, leadership: &Leadership) {
+        let node = leadership.node();
+        let own = self.client.core().config.namespace.strip(node);
+        let mut states = self.shared.state.subscribe();
+        if self.shared.resign(node, own) {
+            // A latch that closes, or whose runtime ends, has no node either. The sender is here.
+            let _ = states.wait_for(|state| state.node() != Some(own)).await;
+        }
     }
 
     /// Asks a participant to resign; see [`ask_to_resign`].

@@ -74,9 +74,17 @@ impl Shared {
         });
     }
 
-    /// Asks the task to give up the place with this node, and to enter again.
-    pub(super) fn resign(&self, node: &Arc<str>) {
-        self.resigning.send_replace(Some(Arc::clone(node)));
+    /// Asks the task to give up the place with this node, which clients know as `own`, and to enter again. Returns
+    /// false if the latch has another node by now: a resignation of that one, which the task has not read yet, must
+    /// stay.
+    pub(super) fn resign(&self, node: &Arc<str>, own: &str) -> bool {
+        self.resigning.send_if_modified(|resigning| {
+            let is_present = self.state.borrow().node() == Some(own);
+            if is_present {
+                *resigning = Some(Arc::clone(node));
+            }
+            is_present
+        })
     }
 
     /// Resolves when the place with this node is to be given up.

@@ -16,6 +16,7 @@ cases! {
     ask_by_a_participant: "LeaderLatch::ask_to_resign", at least 120 drops, 70 faults;
     transfer_by_an_operator: "transfer::transfer", at least 2200 drops, 1700 faults;
     transfer_by_a_participant: "LeaderLatch::transfer_to", at least 2200 drops, 1700 faults;
+    resign: "LeaderLatch::resign", at least 40 drops, 20 faults;
     on_revoke: "Leadership::on_revoke", at least 120 drops, 80 faults;
 }
 
@@ -147,6 +148,23 @@ async fn transfer_by_a_participant(run: &mut Run) {
     one_leads(run, &line, done.map(|leader| leader.map(|leader| leader.id))).await;
 }
 
+/// Once it was polled, it resigns.
+async fn resign(run: &mut Run) {
+    run.directory(LINE);
+    let client = run.client().await;
+    let (latch, leadership) = super::leader_of(&client, "leader").await;
+    if run.cut(latch.resign(&leadership)).await.done().is_some() {
+        assert!(!leadership.is_held());
+    }
+    if run.is_polled() {
+        leadership.lost().await;
+    } else {
+        latch.resign(&leadership).await;
+    }
+    assert_ne!(leads(&latch).await.fencing_token(), leadership.fencing_token());
+    line_has(run, 1).await;
+}
+
 async fn on_revoke(run: &mut Run) {
     let client = run.client().await;
     let (latch, leadership, request) = leader(run, &client).await;
@@ -156,8 +174,8 @@ async fn on_revoke(run: &mut Run) {
     for asked in asked.into_iter().chain([leadership.on_revoke().await]) {
         assert!(asked == Ok(()) || asked == Err(LeadershipLost) && !run.is_calm());
     }
-    latch.resign(&leadership);
-    leadership.lost().await;
+    latch.resign(&leadership).await;
+    assert!(!leadership.is_held());
     assert!(leads(&latch).await.is_held());
     line_has(run, 1).await;
 }

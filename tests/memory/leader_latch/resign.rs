@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::FutureExt;
 use tokio::sync::Semaphore;
 use zookeeper_recipes::CreateMode;
 use zookeeper_recipes::leader_latch::{
@@ -67,8 +68,8 @@ async fn a_leader_resigns_early_and_one_with_an_endless_grace_period_only_by_its
     within("it is told", SOON, leadership.on_revoke()).await.expect("it leads");
     tokio::time::sleep(Duration::from_secs(3600)).await;
     assert!(leadership.is_held(), "only its code decides");
-    leader.resign(&leadership);
-    within("its term ends", SOON, leadership.lost()).await;
+    within("its term ends", SOON, leader.resign(&leadership)).await;
+    assert!(!leadership.is_held() && !leader.has_leadership());
     leads(&next).await;
     assert_ne!(waits(&leader).await, node);
 }
@@ -83,14 +84,37 @@ async fn any_leader_can_resign_but_not_from_a_term_that_is_over() {
     };
     let old = leads(leader).await;
     waits(next).await;
-    leader.resign(&old);
+    leader.resign(&old).await;
     let leadership = leads(next).await;
     waits(leader).await;
-    next.resign(&leadership);
+    within("it is a term of another", SOON, leader.resign(&leadership)).await;
+    assert!(leadership.is_held());
+    next.resign(&leadership).await;
     let again = leads(leader).await;
-    leader.resign(&old);
+    within("it is over", SOON, leader.resign(&old)).await;
     tokio::time::sleep(SOON).await;
     assert!(again.is_held(), "the term that is over was another one");
+    // Both before the task of the latch runs.
+    assert!(leader.resign(&again).now_or_never().is_none());
+    leader.resign(&old).now_or_never().expect("nothing is to be waited for");
+    leads(next).await;
+    assert!(!again.is_held(), "the present resignation was not lost");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_term_that_was_resigned_is_never_returned_again() {
+    let (_server, [one]) = setup().await;
+    let alone = latch(&one, "alone");
+    let mut leadership = leads(&alone).await;
+    for _ in 0..5 {
+        alone.resign(&leadership).await;
+        assert!(!leadership.is_held() && !alone.has_leadership());
+        let again = leads(&alone).await;
+        assert!(again.fencing_token() > leadership.fencing_token());
+        leadership = again;
+    }
+    alone.close().await.expect("closed");
+    within("there is nothing to resign", SOON, alone.resign(&leadership)).await;
 }
 
 #[tokio::test(start_paused = true)]

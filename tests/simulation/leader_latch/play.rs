@@ -138,7 +138,8 @@ impl Election {
     fn resign(&mut self, stage: &mut Stage) {
         let Some(seat) = self.seats.iter().find(|seat| seat.latch.has_leadership()) else { return };
         if let Some(leadership) = seat.latch.state().get().leadership() {
-            seat.latch.resign(&leadership);
+            // Polled once, it is done; the term ends when the task of the latch runs.
+            let _ = seat.latch.resign(&leadership).now_or_never();
             stage.world.trace.note(format_args!("{} resigns", seat.number));
         }
     }
