@@ -65,6 +65,8 @@ pub(crate) struct Spec {
     pub(crate) data: Vec<u8>,
     /// Whether a holder that did not have to wait watches its node too.
     pub(crate) watch_own: bool,
+    /// Whether Curator's mark in the data of our node asks the holder to release. An election has no such mark.
+    pub(crate) takes_mark: bool,
     /// Nodes of earlier attempts that prevent another entry.
     pub(crate) left_behind: LeftBehind,
 }
@@ -79,6 +81,7 @@ impl Spec {
             rule: Rule::Alone,
             data: id.as_bytes().to_vec(),
             watch_own: true,
+            takes_mark: false,
             left_behind: LeftBehind::default(),
         }
     }
@@ -86,13 +89,12 @@ impl Spec {
     /// Returns the line of a lock in this directory, for contenders under this rule.
     pub(crate) fn of_lock(dir: String, base: &'static str, also_count: Vec<String>, rule: Rule, data: Vec<u8>) -> Self {
         let (dir, left_behind) = (dir.into(), LeftBehind::default());
-        Spec { dir, base, also_count, rule, data, watch_own: false, left_behind }
+        Spec { dir, base, also_count, rule, data, watch_own: false, takes_mark: true, left_behind }
     }
 
     /// Returns nodes in this directory that hold when their recipe admits them.
     pub(crate) fn counted(dir: String, base: &'static str, data: Vec<u8>) -> Self {
-        let (dir, left_behind) = (dir.into(), LeftBehind::default());
-        Spec { dir, base, also_count: Vec::new(), rule: Rule::Counted, data, watch_own: false, left_behind }
+        Spec::of_lock(dir, base, Vec::new(), Rule::Counted, data)
     }
 
     /// Returns all bases that belong to the line.

@@ -328,7 +328,7 @@ impl Place {
 
     /// Reads the mark of a revocation from the data of our node, whenever that is read.
     fn note_data(&mut self, data: &[u8]) {
-        if data == REVOKED && !self.revoked {
+        if self.spec.takes_mark && data == REVOKED && !self.revoked {
             self.revoked = true;
             if let Some(owner) = &self.owner {
                 owner.revoke();

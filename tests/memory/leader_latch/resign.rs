@@ -118,6 +118,25 @@ async fn a_term_that_was_resigned_is_never_returned_again() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_mark_of_a_lock_asks_no_leader_to_resign() {
+    let (server, [one, two]) = setup().await;
+    let leader = revocable(&one, "leader", Duration::ZERO);
+    let node = can_be_asked(&server, &leader).await;
+    let leadership = leads(&leader).await;
+    let plain = latch(&two, "plain");
+    waits(&plain).await;
+    let mut told = Box::pin(leadership.on_revoke());
+    server.set_data_by_hand(&node, "__REVOKE__").expect("it exists");
+    still_pending("it is no lock", &mut told).await;
+    leader.close().await.expect("closed");
+    let leadership = leads(&plain).await;
+    let mut told = Box::pin(leadership.on_revoke());
+    server.set_data_by_hand(&node_of(&plain), "__REVOKE__").expect("it exists");
+    still_pending("it is no lock, and cannot be asked", &mut told).await;
+    assert!(leadership.is_held());
+}
+
+#[tokio::test(start_paused = true)]
 async fn one_that_is_alone_leads_again_with_another_node() {
     let (server, [one]) = setup().await;
     let leader = revocable(&one, "alone", Duration::ZERO);
