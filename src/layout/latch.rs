@@ -5,9 +5,12 @@
 //! <path>-requests/_c_<uuid>-latch-<number>-request    it can be asked: ephemeral, of the same session
 //! ```
 //!
-//! The participant itself creates the node of requests. Its data is empty, or the request. As its name contains that of
-//! the participant's node, a request never reaches a later node of the same participant. The name ends in no number, so
+//! The participant itself creates the node of requests. Its data is empty, or the request: `resign`, which a transfer
+//! follows by a space and a UUID of its own, to withdraw no request of another. As its name contains that of the
+//! participant's node, a request never reaches a later node of the same participant. The name ends in no number, so
 //! that no client takes it for a participant.
+
+use uuid::Uuid;
 
 use super::line::{LATCH, number_of};
 use crate::util::path::{join, split};
@@ -21,6 +24,16 @@ const REQUEST: &str = "-request";
 pub(crate) const RESIGN: &[u8] = b"resign";
 /// No request.
 pub(crate) const NO_REQUEST: &[u8] = b"";
+
+/// Returns the request of the transfer with this UUID.
+pub(crate) fn resign_for(transfer: Uuid) -> Vec<u8> {
+    [RESIGN, format!(" {transfer}").as_bytes()].concat()
+}
+
+/// Returns whether this data of a node of requests is a request to resign, of a transfer or of another client.
+pub(crate) fn asks_to_resign(data: &[u8]) -> bool {
+    data.strip_prefix(RESIGN).is_some_and(|rest| rest.is_empty() || rest.starts_with(b" "))
+}
 
 /// Returns the directory of the requests to the participants at `path`.
 pub(crate) fn requests(path: &str) -> String {
@@ -46,6 +59,13 @@ pub(crate) fn is_request(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_request_is_one_of_anybody_or_of_a_transfer() {
+        assert!(asks_to_resign(RESIGN) && asks_to_resign(&resign_for(Uuid::nil())));
+        assert_ne!(resign_for(Uuid::nil()), resign_for(Uuid::max()));
+        assert!(!asks_to_resign(NO_REQUEST) && !asks_to_resign(b"resigned") && !asks_to_resign(b"please"));
+    }
 
     #[test]
     fn a_node_of_requests_is_beside_the_election_and_is_no_participant() {

@@ -295,14 +295,14 @@ impl LeaderLatch {
         }
     }
 
-    /// Asks a participant to resign; see [`ask_to_resign`].
+    /// Asks a participant to resign; see [`ask_to_resign`]. Returns false if its node is gone.
     ///
     /// # Errors
     /// As [`ask_to_resign`].
     ///
     /// # Cancel safety
     /// A request that was sent before the future was dropped may still arrive.
-    pub async fn ask_to_resign(&self, participant: &Participant) -> Result<(), ResignError> {
+    pub async fn ask_to_resign(&self, participant: &Participant) -> Result<bool, ResignError> {
         ask_to_resign(&self.client, &participant.path).await
     }
 

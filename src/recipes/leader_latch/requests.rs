@@ -6,18 +6,18 @@ use super::error::Error;
 use super::resign_error::ResignError;
 use crate::client::session::Session;
 use crate::client::{self, Client, ErrorKind};
-use crate::engine::{self, Multi, Op, OpResult};
-use crate::layout::latch::{NO_REQUEST, RESIGN, request_of};
+use crate::engine::{self, Multi, Op};
+use crate::layout::latch::{RESIGN, request_of};
 use crate::layout::line::{LATCH, number_of};
 use crate::util::path::split;
 
 /// Asks a participant to resign: to give up its place, and the leadership with it, and to go to the end of the line.
 /// The client need not take part. Returns when the request is written; the participant follows it within the grace
-/// period of its latch.
+/// period of its latch. Returns false if its node is gone, so that nothing was asked: it has left its place meanwhile.
 ///
 /// `node_path` is the path of its node, as [`LeaderLatch::participants`](super::LeaderLatch::participants) returns it.
-/// A request is only for this node: it never reaches a later one of the same participant. It is not an error if the
-/// node is gone. If the participant is alone in the line, it leads again, as a new term.
+/// A request is only for this node: it never reaches a later one of the same participant. If the participant is alone
+/// in the line, it leads again, as a new term.
 ///
 /// ```no_run
 /// use zookeeper_recipes::leader_latch::{self, LeaderLatch};
@@ -27,7 +27,8 @@ use crate::util::path::split;
 /// #     latch: LeaderLatch,
 /// # ) -> Result<(), Box<dyn std::error::Error>> {
 /// if let Some(leader) = latch.leader().await? {
-///     leader_latch::ask_to_resign(&client, &leader.path).await?;
+///     let asked = leader_latch::ask_to_resign(&client, &leader.path).await?;
+///     println!("{} {}", leader.id, if asked { "is to resign" } else { "leads no more" });
 /// }
 /// # Ok(())
 /// # }
@@ -41,7 +42,7 @@ use crate::util::path::split;
 /// # Cancel safety
 /// A request that was sent before the future was dropped may still arrive.
 #[doc(alias = "revoke")]
-pub async fn ask_to_resign(client: &Client, node_path: &str) -> Result<(), ResignError> {
+pub async fn ask_to_resign(client: &Client, node_path: &str) -> Result<bool, ResignError> {
     let (path, name) = split(node_path);
     let failed = |error| Error::client(path, error);
     client.open_path(node_path).map_err(failed)?;
@@ -50,8 +51,10 @@ pub async fn ask_to_resign(client: &Client, node_path: &str) -> Result<(), Resig
         return Err(failed(client::Error::at(ErrorKind::InvalidPath, ASK, node_path, why)).into());
     }
     let full = client.core().full_path(node_path);
-    match write(client, ASK, node_path, request(&full).into()).await.map_err(failed)? {
-        Written::Done(_) | Written::Refused { step: NODE } => Ok(()),
+    let steps = request(&full, RESIGN, None);
+    match write(client, ASK, node_path, steps.into()).await.map_err(failed)? {
+        Written::Done => Ok(true),
+        Written::Refused { step: NODE } => Ok(false),
         Written::Refused { .. } => {
             let participants = vec![node_path.to_owned()];
             Err(ResignError::NotRevocable { path: path.into(), participants })
@@ -62,17 +65,13 @@ pub async fn ask_to_resign(client: &Client, node_path: &str) -> Result<(), Resig
 /// The operation that errors name.
 pub(super) const ASK: &str = "ask to resign";
 
-/// The step that fails if the participant's node is gone, of a [`request`], and of a withdrawal.
-pub(super) const NODE: usize = 0;
+/// The step of a [`request`] that fails if the participant's node is gone.
+const NODE: usize = 0;
 
-/// Returns the steps that ask the participant with this node on the server: it must be there, and accept requests.
-pub(super) fn request(node: &str) -> [Op; 2] {
-    [exists(node.to_owned()), Op::SetData { path: request_of(node), data: RESIGN.to_vec(), version: None }]
-}
-
-/// Returns the step that withdraws the request that the node of requests has at this version.
-pub(super) fn withdrawal(request: String, version: i32) -> Op {
-    Op::SetData { path: request, data: NO_REQUEST.to_vec(), version: Some(version) }
+/// Returns the steps that ask the participant with this node on the server: it must be there, and accept requests. With
+/// a version, its node of requests must still have it.
+pub(super) fn request(node: &str, data: &[u8], version: Option<i32>) -> [Op; 2] {
+    [exists(node.to_owned()), Op::SetData { path: request_of(node), data: data.to_vec(), version }]
 }
 
 /// Returns the step that fails if this node does not exist.
@@ -83,21 +82,21 @@ pub(super) fn exists(node: String) -> Op {
 /// The outcome of a transaction.
 #[derive(Debug)]
 pub(super) enum Written {
-    Done(Vec<OpResult>),
+    Done,
     /// Nothing was written: the node of this step is missing, or has another version.
     Refused {
         step: usize,
     },
 }
 
-/// Carries out these steps, or none. They have the same effect if they are carried out twice, so this is retried like a
-/// read.
+/// Carries out these steps, or none. Carried out twice, they have the same effect, or are refused the second time as a
+/// version has changed; so this is retried like a read.
 pub(super) async fn write(client: &Client, doing: &str, path: &str, steps: Vec<Op>) -> Result<Written, client::Error> {
     let commit = |session: &Arc<Session>, _: &str| {
         let reply = session.multi(steps.clone());
         async move {
             match reply.await? {
-                Multi::Committed(results) => Ok(Written::Done(results)),
+                Multi::Committed(_) => Ok(Written::Done),
                 Multi::Refused { index, error: engine::Error::NoNode | engine::Error::BadVersion } => {
                     Ok(Written::Refused { step: index })
                 }

@@ -17,8 +17,12 @@ pub enum ResignError {
     #[error(transparent)]
     Latch(#[from] Error),
     /// Participants that would have to give up their places cannot be asked: those of Curator, and those whose latch is
-    /// not [`revocable`](super::LeaderLatchBuilder::revocable). Nothing was written.
-    #[error("leader latch at {path}: nothing was asked, as not revocable: {}", list(.participants))]
+    /// not [`revocable`](super::LeaderLatchBuilder::revocable), and for a moment those that have just entered. Nothing
+    /// was written.
+    #[error(
+        "leader latch at {path}: nothing was asked, as not revocable, or has only just entered: {}",
+        list(.participants)
+    )]
     NotRevocable {
         /// The path of the election, as the client names it.
         path: Arc<str>,
@@ -55,7 +59,7 @@ pub enum ResignError {
         leader: Option<Box<Participant>>,
     },
     /// Not all that were asked have given up their places in time. Their requests are withdrawn. One that has read its
-    /// request before still follows it, a leader at the end of its grace period.
+    /// request before may still follow it, a leader at the end of its grace period.
     #[error(
         "leader latch at {path}: {to:?} does not lead within {within:?}: {}; {}",
         still(.participants),
@@ -74,6 +78,24 @@ pub enum ResignError {
         /// Who leads instead.
         leader: Option<Box<Participant>>,
     },
+    /// When others had been asked already, participants that would have to give up their places could not be asked.
+    /// Requests that were not followed are withdrawn.
+    #[error(
+        "leader latch at {path}: {to:?} does not lead, as not revocable, or has only just entered: {}; {}; others may \
+         have been asked before",
+        list(.participants),
+        leads(.leader)
+    )]
+    Blocked {
+        /// The path of the election, as the client names it.
+        path: Arc<str>,
+        /// The id, or the path of the node.
+        to: String,
+        /// The nodes of those that could not be asked.
+        participants: Vec<String>,
+        /// Who leads instead.
+        leader: Option<Box<Participant>>,
+    },
 }
 
 impl ResignError {
@@ -81,7 +103,7 @@ impl ResignError {
     pub fn kind(&self) -> ErrorKind {
         match self {
             ResignError::Latch(error) => error.kind(),
-            ResignError::NotRevocable { .. } => ErrorKind::Unimplemented,
+            ResignError::NotRevocable { .. } | ResignError::Blocked { .. } => ErrorKind::Unimplemented,
             ResignError::NotFound { .. } | ResignError::Left { .. } => ErrorKind::NoNode,
             ResignError::Ambiguous { .. } => ErrorKind::InvalidArgument,
             ResignError::Unanswered { .. } => ErrorKind::TimedOut,

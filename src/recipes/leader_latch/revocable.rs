@@ -13,7 +13,7 @@ use crate::client::parents;
 use crate::client::session::Session;
 use crate::contender::Hold;
 use crate::engine;
-use crate::layout::latch::{RESIGN, request_of};
+use crate::layout::latch::{asks_to_resign, request_of};
 use crate::util::backoff::{AFTER_DELETION, AFTER_REFUSAL, Backoff};
 use crate::util::path::split;
 use crate::util::wait::{fired, forever};
@@ -124,6 +124,8 @@ struct Inbox {
     node: Option<OwnedNode>,
     /// The node was created and not deleted since, as far as is known.
     exists: bool,
+    /// The connection on which it was created or read last.
+    seen_on: Option<u64>,
     refusals: Backoff,
     deletions: Backoff,
 }
@@ -137,6 +139,7 @@ impl Inbox {
             path: request_of(participant).into(),
             node: None,
             exists: false,
+            seen_on: None,
             refusals: Backoff::new(AFTER_REFUSAL),
             deletions: Backoff::new(AFTER_DELETION),
         }
@@ -147,6 +150,10 @@ impl Inbox {
         loop {
             let began = self.core.clock.now();
             let Ok(connection) = self.session.connected().await else { return forever().await };
+            if self.seen_on.replace(connection).is_some_and(|before| before != connection) {
+                // After a reconnect, not all participants of a session read at once.
+                self.session.spread_out(&self.core.random).await;
+            }
             let looked = if self.exists { self.look(connection).await } else { self.create().await };
             match looked {
                 Ok(false) => {}
@@ -198,7 +205,7 @@ impl Inbox {
         let (data, _, watch) = self.session.watch_data(&self.path).await?;
         let Some(node) = &mut self.node else { return Ok(false) };
         *node.watch() = Some(watch);
-        if data == RESIGN {
+        if asks_to_resign(&data) {
             return Ok(true);
         }
         tokio::select! {

@@ -3,19 +3,21 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::stream::{self, StreamExt};
 use tokio::time::Instant;
 
 use super::error::Error;
-use super::requests::{ASK, NODE, Written, exists, request, withdrawal, write};
+use super::requests::{ASK, Written, exists, request, write};
 use super::resign_error::ResignError;
 use crate::client::{self, Client, ErrorKind};
 use crate::contender::names;
 use crate::contender::participants::{self, Participant};
-use crate::engine::{self, OpResult};
-use crate::layout::latch::{participant_of, request_of, requests};
+use crate::engine::{self, Op};
+use crate::layout::latch::{NO_REQUEST, asks_to_resign, request_of, resign_for};
 use crate::layout::line::LATCH;
 use crate::util::path::{join, split, validate};
 use crate::util::wait::sleep_until_opt;
+use crate::util::znode::Stat;
 
 /// The operation that errors name.
 const TRANSFER: &str = "transfer leadership at";
@@ -23,8 +25,14 @@ const TRANSFER: &str = "transfer leadership at";
 /// How many participants may be between the leader and the one that is to lead. They are asked in one transaction.
 const MOST_BETWEEN: usize = 1000;
 
+/// How many requests are withdrawn at once.
+const AT_ONCE: usize = 16;
+
 /// Lets a participant lead next, although others came before it. Returns it once it is first in the line. The client
 /// need not take part.
+///
+/// First in the line is not yet leading: the participant leads as soon as it takes notice. If its process is stopped or
+/// cut off, there is no leader until it runs again or its session ends. So choose one that runs.
 ///
 /// `to` is the id of the participant, or the path of its node if several have the same id. It may be one of Curator.
 /// The leader and those between them give up their places and go to the end of the line, so their latches must be
@@ -33,7 +41,8 @@ const MOST_BETWEEN: usize = 1000;
 /// lead, and only if that is still there. So a transfer that ends early leaves the leader in its place.
 ///
 /// `within` is how long the leader and the others may take. The leader may need its grace period. After that, requests
-/// that were not followed are withdrawn.
+/// that were not followed are withdrawn. A request that another client has made is waited for, but neither replaced
+/// nor withdrawn.
 ///
 /// ```no_run
 /// use std::time::Duration;
@@ -43,7 +52,7 @@ const MOST_BETWEEN: usize = 1000;
 /// let within = Duration::from_secs(30);
 /// let path = "/my-service/leader";
 /// match leader_latch::transfer(&client, path, "worker-7", within).await {
-///     Ok(leader) => println!("{} leads now", leader.id),
+///     Ok(leader) => println!("{} is first in line now", leader.id),
 ///     Err(ResignError::NotRevocable { participants, .. }) => {
 ///         println!("these must be restarted or closed: {participants:?}");
 ///     }
@@ -55,9 +64,10 @@ const MOST_BETWEEN: usize = 1000;
 /// # Errors
 /// Before anything is written: [`ResignError::NotFound`], [`ResignError::Ambiguous`], and
 /// [`ResignError::NotRevocable`]; [`ResignError::Latch`] with
-/// [`Error::InvalidOption`](super::Error::InvalidOption) if more than 1000 are between.
-/// [`ResignError::Left`] if the participant left the line meanwhile, and [`ResignError::Unanswered`] if others did not
-/// give up their places in time; both name the leader. [`ResignError::Latch`] if a request to ZooKeeper failed.
+/// [`Error::InvalidOption`](super::Error::InvalidOption) if more than 1000 are between, or `to` is empty.
+/// [`ResignError::Left`] if the participant left the line meanwhile, [`ResignError::Unanswered`] if others did not
+/// give up their places in time, and [`ResignError::Blocked`] if one of them could not be asked any more when others
+/// had been; these three name the leader. [`ResignError::Latch`] if a request to ZooKeeper failed.
 ///
 /// # Cancel safety
 /// Participants that were asked still give up their places after the future was dropped.
@@ -69,21 +79,31 @@ pub async fn transfer(
 ) -> Result<Participant, ResignError> {
     let path: Arc<str> = path.into().into();
     validate(&path).map_err(|error| Error::client(&path, error.into()))?;
+    if to.is_empty() {
+        let why = "the participant to lead has no id; name it by the path of its node".to_owned();
+        return Err(Error::InvalidOption { path, why }.into());
+    }
     let until = Instant::now().checked_add(within);
-    let mut transfer = Transfer { client, path, to, until, asked: Vec::new() };
+    let request = resign_for(client.core().random.uuid());
+    let mut transfer = Transfer { client, path, to, until, request, asked: Vec::new(), may_have_asked: false };
     let end = match transfer.run().await {
         Ok(leader) => return Ok(leader),
         Err(end) => end,
     };
-    let still_there = transfer.withdraw().await;
+    transfer.withdraw().await;
     let (path, to) = (Arc::clone(&transfer.path), to.to_owned());
     match end {
         End::Failed(error) => Err(error),
         End::Left => transfer.instead(|leader| ResignError::Left { path, to, leader }).await,
         End::TooLate => {
-            let late = |leader| ResignError::Unanswered { path, to, within, participants: still_there, leader };
+            let participants = transfer.still_there(&transfer.asked).await?;
+            let late = |leader| ResignError::Unanswered { path, to, within, participants, leader };
             transfer.instead(late).await
         }
+        End::Closed(participants) if transfer.may_have_asked => {
+            transfer.instead(|leader| ResignError::Blocked { path, to, participants, leader }).await
+        }
+        End::Closed(participants) => Err(ResignError::NotRevocable { path, participants }),
     }
 }
 
@@ -95,16 +115,17 @@ struct Transfer<'a> {
     /// Until when it waits for participants; `None` if that is beyond what the clock counts. Only waits are cut short:
     /// a request that is under way could not be withdrawn.
     until: Option<Instant>,
-    /// The requests that may not have been followed.
-    asked: Vec<Asked>,
+    /// The request that it writes. No other client writes the same.
+    request: Vec<u8>,
+    /// The names of the participants that may have a request and may not have followed it.
+    asked: Vec<String>,
+    /// Whether a request may have been written.
+    may_have_asked: bool,
 }
 
-/// A request to a participant.
-struct Asked {
-    /// The name of the participant's node.
-    name: String,
-    /// The node that the request was written into, and its version then.
-    request: String,
+/// What a node of requests held when it was read.
+struct Inbox {
+    data: Vec<u8>,
     version: i32,
 }
 
@@ -114,6 +135,8 @@ enum End {
     Left,
     /// Participants did not give up their places in time.
     TooLate,
+    /// The participants with these nodes cannot be asked.
+    Closed(Vec<String>),
     Failed(ResignError),
 }
 
@@ -142,10 +165,12 @@ impl Transfer<'_> {
             let Some((leader, between)) = line[..at].split_first() else {
                 return Ok(Participant { is_leader: true, ..target });
             };
-            self.check_revocable(&line[..at]).await?;
+            let inboxes = self.open_inboxes(&line[..at]).await?;
             let to_ask = if between.is_empty() { std::slice::from_ref(leader) } else { between };
-            // If it is refused, the line has changed since it was read.
-            if self.ask(name, leader, to_ask).await? {
+            // If it is refused, the line or a request has changed since it was read.
+            if let Some(inboxes) = inboxes
+                && self.ask(name, leader, to_ask, &inboxes[at - to_ask.len()..]).await?
+            {
                 self.until_answered(name, to_ask).await?;
             } else if self.until.is_some_and(|until| until <= Instant::now()) {
                 return Err(End::TooLate);
@@ -171,44 +196,73 @@ impl Transfer<'_> {
         }
     }
 
-    /// Checks that all of these can be asked, before any of them is.
-    async fn check_revocable(&self, names: &[String]) -> Result<(), ResignError> {
+    /// Reads the nodes of requests of all of these, before any of them is asked. Returns `None` if the line has changed
+    /// meanwhile: a participant that leaves has no node of requests either, and must not be taken for one that cannot
+    /// be asked.
+    async fn open_inboxes(&self, names: &[String]) -> Result<Option<Vec<Inbox>>, End> {
         if names.len() > MOST_BETWEEN + 1 {
             let why = format!("{} participants are before {:?}; at most {MOST_BETWEEN} can be", names.len(), self.to);
             return Err(Error::InvalidOption { path: Arc::clone(&self.path), why }.into());
         }
-        let accepting = match self.client.children(&requests(&self.path)).await {
-            Err(error) if error.kind() == ErrorKind::NoNode => Vec::new(),
-            children => children.map_err(|error| self.failed(error))?,
-        };
-        let accepts = |name: &&String| accepting.iter().any(|request| participant_of(request) == Some(name.as_str()));
-        let others: Vec<String> =
-            names.iter().filter(|name| !accepts(name)).map(|name| join(&self.path, name)).collect();
-        if others.is_empty() {
-            return Ok(());
+        let (mut open, mut closed) = (Vec::new(), Vec::new());
+        for (name, inbox) in names.iter().zip(self.read_inboxes(names).await?) {
+            match inbox {
+                Some(inbox) => open.push(inbox),
+                None => closed.push(name.clone()),
+            }
         }
-        Err(ResignError::NotRevocable { path: Arc::clone(&self.path), participants: others })
+        if closed.is_empty() {
+            return Ok(Some(open));
+        }
+        let participants = self.still_there(&closed).await?;
+        if participants.is_empty() { Ok(None) } else { Err(End::Closed(participants)) }
     }
 
-    /// Asks all of these in one transaction, if the target is in the line and the leader can be asked too. Returns
-    /// false if nothing was written.
-    async fn ask(&mut self, target: &str, leader: &str, names: &[String]) -> Result<bool, ResignError> {
+    /// Returns what the nodes of requests of these hold; `None` for each that has none.
+    async fn read_inboxes(&self, names: &[String]) -> Result<Vec<Option<Inbox>>, Error> {
+        let nodes = names.iter().map(|name| request_of(&join(&self.path, name)));
+        let all = self.client.multi_get(nodes).await.map_err(|error| self.failed(error))?;
+        let inbox = |read: Result<(Vec<u8>, Stat), client::Error>| match read {
+            Ok((data, stat)) => Ok(Some(Inbox { data, version: stat.version })),
+            Err(error) if error.kind() == ErrorKind::NoNode => Ok(None),
+            Err(error) => Err(error),
+        };
+        all.into_iter().map(inbox).collect::<Result<_, client::Error>>().map_err(|error| self.failed(error))
+    }
+
+    /// Returns the nodes of those of these that are still in the line.
+    async fn still_there(&self, names_before: &[String]) -> Result<Vec<String>, ResignError> {
+        if names_before.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.sync().await?;
+        let line = names(self.client, &self.path, &[LATCH]).await.map_err(|error| self.failed(error))?;
+        let there = names_before.iter().filter(|name| line.contains(name));
+        Ok(there.map(|name| join(&self.path, name)).collect())
+    }
+
+    /// Asks all of these that have no request yet, in one transaction, if the target is in the line and the leader can
+    /// be asked too. Returns false if nothing was written.
+    async fn ask(
+        &mut self,
+        target: &str,
+        leader: &str,
+        names: &[String],
+        inboxes: &[Inbox],
+    ) -> Result<bool, ResignError> {
+        let open = names.iter().zip(inboxes).filter(|(_, inbox)| !asks_to_resign(&inbox.data));
+        let writes: Vec<Op> =
+            open.flat_map(|(name, inbox)| request(&self.full(name), &self.request, Some(inbox.version))).collect();
+        // Recorded before it is sent: if the reply is lost, the requests may have been written.
+        self.asked = names.to_vec();
+        if writes.is_empty() {
+            return Ok(true);
+        }
+        self.may_have_asked = true;
         let checks = [exists(self.full(target)), exists(request_of(&self.full(leader)))];
-        let before = checks.len();
-        let steps = checks.into_iter().chain(names.iter().flat_map(|name| request(&self.full(name)))).collect();
+        let steps = checks.into_iter().chain(writes).collect();
         let written = write(self.client, ASK, &self.path, steps).await.map_err(|error| self.failed(error))?;
-        let Written::Done(results) = written else { return Ok(false) };
-        let stats = results.into_iter().skip(before).filter_map(|result| match result {
-            OpResult::SetData { stat } => Some(stat),
-            _ => None,
-        });
-        let asked = names.iter().zip(stats).map(|(name, stat)| Asked {
-            name: name.clone(),
-            request: request_of(&self.full(name)),
-            version: stat.version,
-        });
-        self.asked = asked.collect();
-        Ok(true)
+        Ok(matches!(written, Written::Done))
     }
 
     /// Waits until all of these have given up their places, or the target is gone.
@@ -245,26 +299,29 @@ impl Transfer<'_> {
         }
     }
 
-    /// Withdraws the requests that no participant has followed, as far as the servers can be reached. Returns the nodes
-    /// of these participants. A request that another client has written since stays.
-    async fn withdraw(&mut self) -> Vec<String> {
-        let asked = std::mem::take(&mut self.asked);
-        let writes = asked.iter().map(|asked| {
-            let steps = vec![exists(self.full(&asked.name)), withdrawal(asked.request.clone(), asked.version)];
-            write(self.client, ASK, &self.path, steps)
+    /// Withdraws the requests of this transfer that no participant has followed, as far as the servers can be reached.
+    /// Those of other clients stay.
+    async fn withdraw(&self) {
+        if self.asked.is_empty() {
+            return;
+        }
+        if let Err(error) = self.try_withdraw().await {
+            let path = &*self.path;
+            tracing::warn!(event = "request_not_withdrawn", path, %error, "a request to resign stays");
+        }
+    }
+
+    async fn try_withdraw(&self) -> Result<(), ResignError> {
+        self.sync().await?;
+        let inboxes = self.read_inboxes(&self.asked).await?;
+        let all = self.asked.iter().zip(inboxes).filter_map(|(name, inbox)| Some((name, inbox?)));
+        let own = all.filter(|(_, inbox)| inbox.data == self.request);
+        let writes = own.map(|(name, inbox)| {
+            let (path, data, version) = (request_of(&self.full(name)), NO_REQUEST.to_vec(), Some(inbox.version));
+            write(self.client, ASK, &self.path, vec![Op::SetData { path, data, version }])
         });
-        let outcomes = futures::future::join_all(writes).await;
-        let is_there = |outcome: Result<Written, client::Error>| match outcome {
-            Ok(Written::Refused { step }) => step != NODE,
-            Ok(Written::Done(_)) => true,
-            Err(error) => {
-                let path = &*self.path;
-                tracing::warn!(event = "request_not_withdrawn", path, %error, "a request to resign stays");
-                true
-            }
-        };
-        let all = asked.iter().zip(outcomes).filter_map(|(asked, outcome)| is_there(outcome).then_some(asked));
-        all.map(|asked| join(&self.path, &asked.name)).collect()
+        let outcomes: Vec<_> = stream::iter(writes.collect::<Vec<_>>()).buffered(AT_ONCE).collect().await;
+        outcomes.into_iter().try_for_each(|outcome| outcome.map(drop)).map_err(|error| self.failed(error).into())
     }
 
     /// Returns the error with the leader of now. The transfer may have succeeded at the last moment.

@@ -46,11 +46,11 @@ async fn leader(run: &mut Run, client: &Client) -> (LeaderLatch, Leadership, Str
 async fn is_asked(
     run: &Run,
     client: &Client,
-    done: Option<Result<(), ResignError>>,
+    done: Option<Result<bool, ResignError>>,
     (leader, leadership, request): (LeaderLatch, Leadership, String),
 ) {
     match (done, run.server().get(&request).as_deref()) {
-        (Some(done), Some(b"resign")) => done.expect("it is repeated"),
+        (Some(done), Some(b"resign")) => assert!(done.expect("it is repeated"), "its node is there"),
         (None, Some(b"resign")) => assert!(run.is_polled()),
         (None, Some(b"")) => {}
         (done, data) => panic!("{done:?}, and the node holds {data:?}"),

@@ -219,7 +219,8 @@ async fn one_that_cannot_be_asked_is_named_and_nothing_is_written() {
     for bad in ["/elections/one/lock-0000000001", "/elections/one", "elections"] {
         assert!(ask_to_resign(&two, bad).await.expect_err(bad).to_string().contains(bad));
     }
-    ask_to_resign(&two, &format!("{PATH}/_c_x-latch-0000000077")).await.expect("it is gone");
+    let asked = ask_to_resign(&two, &format!("{PATH}/_c_x-latch-0000000077")).await.expect("it is gone");
+    assert!(!asked, "and the caller is told");
     assert_eq!((server.paths(), server.get(&before[1])), (before.clone(), Some(Vec::new())));
     assert!(ours.has_leadership());
 }

@@ -115,6 +115,8 @@ async fn an_id_that_none_or_several_have_is_refused() {
     let leader = transfer(&clients[3], PATH, &twins[1], WITHIN).await.expect("transferred");
     assert_eq!(leader.path, twins[1]);
     assert!(transfer(&clients[3], "no path", "a", WITHIN).await.is_err());
+    let empty = transfer(&clients[3], PATH, "", WITHIN).await.expect_err("it names none");
+    assert!(matches!(&empty, ResignError::Latch(_)) && empty.to_string().contains("has no id"), "{empty}");
     let empty = transfer(&clients[3], "/elsewhere", "a", WITHIN).await.expect_err("there is no election");
     assert!(matches!(empty, ResignError::NotFound { .. }), "{empty}");
 }

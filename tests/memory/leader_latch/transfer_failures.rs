@@ -15,10 +15,15 @@ use crate::fixture::{SOON, T, within};
 
 const WITHIN: Duration = Duration::from_secs(3);
 
+/// Whether this is a request, of a transfer or of any other client.
+fn asks_to_resign(data: &[u8]) -> bool {
+    data.starts_with(b"resign")
+}
+
 /// Waits until this many requests are pending.
 async fn pending(server: &TestingServer, requests: usize) {
     let dir = format!("{PATH}-requests");
-    let is_request = |name: &String| server.get(&format!("{dir}/{name}")).as_deref() == Some(b"resign");
+    let is_request = |name: &String| server.get(&format!("{dir}/{name}")).is_some_and(|data| asks_to_resign(&data));
     within(
         "requests",
         SOON,
@@ -185,7 +190,8 @@ async fn a_caller_that_dies_leaves_a_leader_whatever_it_has_written() {
         let client = clients[3].clone();
         let transferring = tokio::spawn(async move { transfer(&client, PATH, "target", T).await });
         let request = request_of(&node_of(&line[frozen]));
-        within("it is asked", SOON, server.until(|| server.get(&request).as_deref() == Some(b"resign"))).await;
+        within("it is asked", SOON, server.until(|| server.get(&request).is_some_and(|data| asks_to_resign(&data))))
+            .await;
         transferring.abort();
         clients[3].close().await.expect("closed");
         server.thaw_client(&clients[frozen]);
@@ -259,4 +265,117 @@ async fn a_line_that_is_too_long_is_refused() {
     waits(&last).await;
     let refused = transfer(&client, PATH, "last", WITHIN).await.expect_err("too long");
     assert!(refused.to_string().contains("1002") && refused.to_string().contains("1000"), "{refused}");
+}
+
+/// A leader that does not run, the node of its requests, and a target behind it.
+async fn frozen_leader(server: &TestingServer, clients: &[Client]) -> ([LeaderLatch; 2], String) {
+    let leader = revocable(&clients[0], "leader", Duration::ZERO);
+    let node = can_be_asked(server, &leader).await;
+    let target = latch(&clients[1], "target");
+    waits(&target).await;
+    leads(&leader).await;
+    server.freeze_client(&clients[0]);
+    ([leader, target], node)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_of_another_client_is_not_withdrawn() {
+    for asked_first in [true, false] {
+        let (server, clients) = setup::<4>().await;
+        let ([leader, target], node) = frozen_leader(&server, &clients).await;
+        let asks = async {
+            if !asked_first {
+                pending(&server, 1).await;
+            }
+            assert!(ask_to_resign(&clients[2], &node).await.expect("asked"));
+        };
+        let transferring = async {
+            if asked_first {
+                pending(&server, 1).await;
+            }
+            transfer(&clients[3], PATH, "target", WITHIN).await
+        };
+        let (outcome, ()) = join(transferring, asks).await;
+        let (why, leads_now) = not_transferred(outcome);
+        assert!(why.contains(&node) && leads_now.as_deref() == Some("leader"), "{why}");
+        assert_eq!(server.get(&request_of(&node)).as_deref(), Some(&b"resign"[..]), "asked first: {asked_first}");
+        server.thaw_client(&clients[0]);
+        leads(&target).await;
+        waits(&leader).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_two_transfers_to_a_leader_that_does_not_answer_none_withdraws_the_request_of_the_other() {
+    let (server, clients) = setup::<4>().await;
+    let ([leader, target], node) = frozen_leader(&server, &clients).await;
+    let second = async {
+        pending(&server, 1).await;
+        let before = server.get(&request_of(&node));
+        not_transferred(transfer(&clients[3], PATH, "target", WITHIN / 2).await);
+        assert_eq!(server.get(&request_of(&node)), before, "that of the first");
+    };
+    let (outcome, ()) = join(transfer(&clients[2], PATH, "target", WITHIN), second).await;
+    not_transferred(outcome);
+    assert_eq!(server.get(&request_of(&node)).as_deref(), Some(&b""[..]));
+    server.thaw_client(&clients[0]);
+    tokio::time::sleep(SOON).await;
+    assert!(leader.has_leadership() && !target.has_leadership());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_whose_reply_is_lost_is_withdrawn_too() {
+    for loss in [Loss::Applied, Loss::NotApplied] {
+        let (server, clients) = setup::<4>().await;
+        let ([leader, target], node) = frozen_leader(&server, &clients).await;
+        server.lose_next_reply(&clients[3], Operation::Multi, loss);
+        not_transferred(transfer(&clients[3], PATH, "target", WITHIN).await);
+        assert_eq!(server.lost_replies(), 1);
+        assert_eq!(server.get(&request_of(&node)).as_deref(), Some(&b""[..]), "{loss:?}");
+        server.thaw_client(&clients[0]);
+        tokio::time::sleep(SOON).await;
+        assert!(leader.has_leadership() && !target.has_leadership());
+    }
+}
+
+/// One that leaves has no node of requests either.
+#[tokio::test(start_paused = true)]
+async fn one_that_leaves_while_the_line_is_read_is_not_taken_for_one_that_cannot_be_asked() {
+    let (server, clients) = setup::<4>().await;
+    let line = three(&server, &clients).await;
+    let between = node_of(&line[1]);
+    let leaves = async {
+        // The participants are listed first, and then the line.
+        server.until(|| server.count(&clients[3], Operation::List) == 2).await;
+        server.delete_by_hand(&between).expect("it exists");
+        server.delete_by_hand(&request_of(&between)).expect("it exists");
+        server.count(&clients[3], Operation::GetMany)
+    };
+    let (outcome, read) = join(transfer(&clients[3], PATH, "target", WITHIN), leaves).await;
+    assert_eq!(read, 1, "the requests were not read yet");
+    assert_eq!(outcome.expect("transferred").path, node_of(&line[2]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_cannot_be_asked_any_more_ends_the_transfer_and_the_leader_is_named() {
+    let (server, clients) = setup::<4>().await;
+    let line = three(&server, &clients).await;
+    let (leader, node) = (leads(&line[0]).await, node_of(&line[0]));
+    server.freeze_client(&clients[0]);
+    server.freeze_client(&clients[1]);
+    let is_deleted = async {
+        pending(&server, 1).await;
+        server.delete_by_hand(&request_of(&node)).expect("it exists");
+        server.thaw_client(&clients[1]);
+    };
+    let (outcome, ()) = join(transfer(&clients[3], PATH, "target", WITHIN), is_deleted).await;
+    let error = outcome.expect_err("the leader cannot be asked");
+    assert!(
+        matches!(&error, ResignError::Blocked { participants, leader: Some(leader), .. }
+            if *participants == [node.clone()] && leader.id == "leader"),
+        "{error}"
+    );
+    server.thaw_client(&clients[0]);
+    tokio::time::sleep(SOON).await;
+    assert!(leader.is_held());
 }

@@ -13,7 +13,7 @@ use crate::stage::Stage;
 #[derive(Default)]
 pub(crate) struct Requests {
     made: u64,
-    asking: Vec<(u64, Task<Result<(), ResignError>>)>,
+    asking: Vec<(u64, Task<Result<bool, ResignError>>)>,
     transferring: Vec<(u64, Task<Result<Participant, ResignError>>)>,
 }
 
