@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use clap::Subcommand;
+use clap::builder::NonEmptyStringValueParser;
 use futures::StreamExt;
 use serde::Serialize;
 use zookeeper_recipes::leader_latch::{
@@ -30,7 +31,8 @@ pub enum Latch {
     /// Ask the leader to resign: it goes to the end of the line, and the next one leads
     ///
     /// The leader may finish what is under way, for as long as its program allows. This command does not wait for
-    /// that. A leader that is alone leads again.
+    /// that. A leader that is alone leads again. If the leader changes before it is asked, nothing is asked, and the
+    /// status is 1.
     ///
     /// Only leaders whose program permits it can be asked: those of this library with the option revocable. For any
     /// other, stop its process instead. Nothing is written then, and the status is 1.
@@ -40,7 +42,7 @@ pub enum Latch {
         #[arg(value_parser = path)]
         path: String,
     },
-    /// Let a participant lead next, although others came before it, and wait until it leads
+    /// Let a participant lead next, although others came before it, and wait until it is first in line
     ///
     /// First those between the leader and the chosen one go to the end of the line. Then, if the chosen one is still
     /// there, the leader is asked to resign and goes to the end as well. Each may finish what is under way, for as long
@@ -50,8 +52,13 @@ pub enum Latch {
     /// revocable. If one of them does not, nothing is written, and the status is 1. The chosen one may be any
     /// participant, also one of Curator.
     ///
-    /// If the time is over, requests that were not followed are withdrawn, and the status is 124. If the chosen one
-    /// leaves meanwhile, the status is 1. The message says who leads.
+    /// The chosen one leads as soon as its process takes notice. Choose one that runs: while it is stopped or cut off,
+    /// there is no leader, until its session ends.
+    ///
+    /// If the time is over, requests that were not followed are withdrawn, and the status is 124; a participant that
+    /// has read its request before may still follow it. If the chosen one leaves meanwhile, the status is 1. In both
+    /// cases the message says who leads. If this command is interrupted, as with Ctrl-C, requests that it has made
+    /// stand, and are followed.
     #[command(after_help = "Examples: zkr latch transfer /jobs/leader --to worker-7\n          \
                             zkr latch transfer /jobs/leader --to worker-7 --wait 2m")]
     Transfer {
@@ -59,7 +66,7 @@ pub enum Latch {
         #[arg(value_parser = path)]
         path: String,
         /// The id of the participant, as `zkr latch ls` shows it; if several have the same, the path of its node
-        #[arg(long, value_name = "ID")]
+        #[arg(long, value_name = "ID", value_parser = NonEmptyStringValueParser::new())]
         to: String,
         /// How long the leader and those between may take, such as 30s or 2m
         #[arg(long, value_name = "TIME", value_parser = time, default_value = "30s")]
@@ -73,7 +80,7 @@ struct Asked<'a> {
     asked: &'a Participant,
 }
 
-/// A participant that leads.
+/// A participant that is first in line.
 #[derive(Serialize)]
 struct Leads<'a> {
     leader: &'a Participant,
@@ -97,7 +104,8 @@ impl Latch {
             Latch::Transfer { path, to, wait } => {
                 check_exists(client, &path).await?;
                 let leader = transfer(client, &path, &to, wait).await.map_err(|error| of(&path, error))?;
-                let text = format_args!("{path}: {} leads now, token {}", name(&leader), leader.fencing_token);
+                let text =
+                    format_args!("{path}: {} is first in line now, token {}", name(&leader), leader.fencing_token);
                 output.print(text, &Leads { leader: &leader }).await?;
                 Ok(Ending::Success)
             }
@@ -105,9 +113,17 @@ impl Latch {
     }
 }
 
-/// Prints which participants were asked to resign and are still there.
+/// Prints which participants were asked to resign and are still there. Who may not read that has got the line all the
+/// same.
 async fn note_requests(client: &Client, path: &str) -> Result<(), Ending> {
-    for node in pending_requests(client, path).await.map_err(|error| failed(error.kind(), error))? {
+    let pending = match pending_requests(client, path).await {
+        Err(error) if error.kind() == ErrorKind::NoAuth => {
+            note(format_args!("who was asked to resign is not known: {error}"));
+            return Ok(());
+        }
+        pending => pending.map_err(|error| failed(error.kind(), error))?,
+    };
+    for node in pending {
         note(format_args!("{node} was asked to resign"));
     }
     Ok(())
@@ -116,7 +132,11 @@ async fn note_requests(client: &Client, path: &str) -> Result<(), Ending> {
 async fn resign(client: &Client, output: Output, path: &str) -> Result<Ending, Ending> {
     check_exists(client, path).await?;
     let leader = leader(client, path).await?;
-    ask_to_resign(client, &leader.path).await.map_err(|error| of(path, error))?;
+    if !ask_to_resign(client, &leader.path).await.map_err(|error| of(path, error))? {
+        let now = self::leader(client, path).await?;
+        let why = format_args!("{path}: {} was not asked, it leads no more; {} leads now", name(&leader), name(&now));
+        return Err(Ending::because(Status::No, why));
+    }
     output.print(format_args!("{path}: {} is asked to resign", name(&leader)), &Asked { asked: &leader }).await?;
     note(format_args!("zkr latch ls {path} shows who leads"));
     Ok(Ending::Success)
@@ -140,8 +160,9 @@ fn name(participant: &Participant) -> String {
 /// Returns the ending after a refusal, with what to do next.
 fn of(path: &str, error: ResignError) -> Ending {
     let what_next = match &error {
-        ResignError::NotRevocable { .. } => {
-            "stop or restart the processes of these; their programs do not permit it (builder option revocable)"
+        ResignError::NotRevocable { .. } | ResignError::Blocked { .. } => {
+            "if they have only just entered, try again; otherwise stop or restart the processes of these; their \
+             programs do not permit it (builder option revocable)"
         }
         ResignError::NotFound { .. } | ResignError::Ambiguous { .. } => {
             return Ending::because(Status::No, format_args!("{error}; zkr latch ls {path} shows ids and nodes"));

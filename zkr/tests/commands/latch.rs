@@ -1,5 +1,6 @@
 //! Leaders that are asked to resign, and those that are chosen.
 
+use zookeeper_recipes::Permissions;
 use zookeeper_recipes::leader_latch::LatchStatus;
 
 use super::*;
@@ -44,7 +45,7 @@ async fn a_leader_resigns_and_the_chosen_one_leads() {
 
     let node = line[3].our_path().expect("it waits");
     let told = fixture.answer(&["latch", "transfer", path, "--to", "host-4"]).await;
-    assert!(told.starts_with(&format!("{path}: \"host-4\" ({node}) leads now, token ")), "{told}");
+    assert!(told.starts_with(&format!("{path}: \"host-4\" ({node}) is first in line now, token ")), "{told}");
     leads(&line[3]).await;
     let again = fixture.values(&["latch", "transfer", path, "--to", &node]).await;
     let leader = &again[0]["leader"];
@@ -71,6 +72,8 @@ async fn a_transfer_that_cannot_be_is_refused_with_the_reason() {
             assert!(refused.err.contains(part), "{part}: {}", refused.err);
         }
     }
+    let empty = fixture.zkr(&["latch", "transfer", path, "--to", ""]).await;
+    assert!(empty.status == 125 && empty.err.contains("--to"), "{}: {}", empty.status, empty.err);
     let unknown = fixture.zkr(&["latch", "transfer", path, "--to", "lats"]).await;
     assert_eq!(unknown.status, 1);
     assert!(unknown.err.contains("\"lats\"") && unknown.err.contains("zkr latch ls"), "{}", unknown.err);
@@ -95,7 +98,23 @@ async fn a_transfer_whose_time_is_over_names_the_leader() {
     }
     let help = within("help", SOON, zkr(&["latch", "transfer", "--help"]).output()).await.expect("it ends");
     let help = String::from_utf8(help.stdout).expect("it is text");
-    for part in ["revocable", "withdrawn", "124", "Example", "--to <ID>"] {
+    for part in ["revocable", "withdrawn", "124", "Example", "--to <ID>", "Ctrl-C", "Choose one that runs"] {
         assert!(help.contains(part), "{part}: {help}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_line_is_shown_to_one_that_may_not_read_the_requests() {
+    let fixture = Fixture::new("transfer-unread").await;
+    let path = fixture.path.as_str();
+    let requests = format!("{path}-requests");
+    let unread = Acl::new(Permissions::CREATE | Permissions::DELETE, "world", "anyone");
+    let builder = Client::builder(fixture.server.addr().to_string()).acls([unread]);
+    let owner = within("a session", SOON, builder.connect()).await.expect("a session");
+    owner.create(&requests, "", CreateMode::Persistent).await.expect("a new node");
+    let leader = latch(&fixture, "host-1", Some(Duration::ZERO)).await;
+    let line = fixture.zkr(&["latch", "ls", path]).await;
+    assert!(line.status == 0 && line.out.contains("host-1"), "{}: {}", line.status, line.err);
+    assert!(line.err.contains("who was asked to resign is not known") && line.err.contains(&requests), "{}", line.err);
+    assert!(leader.has_leadership());
 }
