@@ -109,7 +109,8 @@ impl<S: Serializer> DistributedQueueBuilder<S> {
     /// including those to other consumers. If the policy gives up at that number, the item becomes a dead letter. A
     /// time limit of the policy has no effect, because it is not known when the item first failed.
     ///
-    /// The end of the delay is a time of day in the item's data, to which all consumers keep; see [items that
+    /// A delay of more than 30 days ends after 30 days. Its end is a time of day in the item's data, to which all
+    /// consumers keep; see [items that
     /// fail](super#items-that-fail).
     #[doc(alias = "ErrorMode")]
     pub fn retry_delay(mut self, policy: RetryPolicy) -> Self {

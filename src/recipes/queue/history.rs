@@ -3,17 +3,22 @@
 //! Each claim raises the data version of the item. A consumer that returns the item writes a record into it: how many
 //! deliveries have failed as of the version that this write makes. Every version above that is a claim that ended
 //! without a record, with its session, so it counts as failed. An item without a record has had only such claims. The
-//! record also has the time before which no consumer claims the item again.
+//! record also has the time before which no consumer claims the item again, and the delay that ends then. The time is
+//! one of the clock of the consumer that wrote it, so a reader waits no longer than the delay, however wrong the time.
 //!
 //! The record is text after the end mark of the items, where neither Curator nor earlier versions of this library read.
 //! It names the transaction that created the item: in a copy of the item, which Curator makes after a failure, it does
 //! not apply.
 
+use std::time::Duration;
+
 use super::dead_letter::one_line;
-use super::envelope;
+use super::{envelope, time};
 
 /// The beginning of a record. It cannot occur again within the record, because an error is one line.
 const BEGIN: &[u8] = b"\nfailures: ";
+/// The longest delay of an item that is returned. A longer one in a record is not of this library, and is ignored.
+pub(super) const LONGEST_DELAY: Duration = Duration::from_secs(30 * 24 * 3_600);
 
 /// The failed deliveries of an item, as of a claim on it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -26,8 +31,27 @@ pub(super) struct History {
     unrecorded: u32,
     /// The error of the last delivery that was reported as failed.
     error: Option<String>,
-    /// The time of day before which no consumer claims the item, in milliseconds since 1970.
-    pub(super) retry_at: Option<i64>,
+    /// Until when no consumer claims the item.
+    pub(super) retry: Option<Retry>,
+}
+
+/// Until when no consumer claims an item that was returned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Retry {
+    /// The time of day, in milliseconds since 1970.
+    pub(super) at: i64,
+    /// The delay that ends then. A record that was edited by hand may have none.
+    pub(super) delay: Option<Duration>,
+}
+
+impl Retry {
+    /// Returns how long a consumer waits that first reads this now, in milliseconds since 1970. Returns `None` if it is
+    /// longer than any delay may be.
+    pub(super) fn left(&self, now: i64) -> Option<Duration> {
+        let left = time::between(now, self.at);
+        let delay = self.delay.unwrap_or(left);
+        (delay <= LONGEST_DELAY).then_some(left.min(delay))
+    }
 }
 
 /// What a record says.
@@ -37,7 +61,7 @@ struct Record {
     /// The data version that it applies to.
     version: i32,
     error: Option<String>,
-    retry_at: Option<i64>,
+    retry: Option<Retry>,
 }
 
 impl History {
@@ -48,24 +72,33 @@ impl History {
         let begin = node[end..].windows(BEGIN.len()).rposition(|bytes| bytes == BEGIN).map(|at| end + at);
         let body = begin.unwrap_or(node.len());
         let recorded = recorded(&node[body..], created).filter(|record| record.version <= version);
-        let Record { failures, version: at, error, retry_at } = recorded.unwrap_or_default();
+        let Record { failures, version: at, error, retry } = recorded.unwrap_or_default();
         let unrecorded = u32::try_from(version.wrapping_sub(at)).unwrap_or(u32::MAX);
-        History { body, failures: failures.saturating_add(unrecorded), unrecorded, error, retry_at }
+        History { body, failures: failures.saturating_add(unrecorded), unrecorded, error, retry }
     }
 
     /// Returns the history after one more delivery, which failed with this error. No consumer is to claim the item
-    /// before `retry_at`.
-    pub(super) fn failed(&self, error: &str, retry_at: Option<i64>) -> Self {
+    /// before `retry` is over.
+    pub(super) fn failed(&self, error: &str, retry: Option<Retry>) -> Self {
         let (failures, error) = (self.failures.saturating_add(1), Some(one_line(error)));
-        History { failures, error, retry_at, ..self.clone() }
+        History { failures, error, retry, ..self.clone() }
+    }
+
+    /// Returns the history after a delivery that does not count. Its claim shows that the delay is over.
+    pub(super) fn unhandled(&self) -> Self {
+        History { retry: None, ..self.clone() }
     }
 
     /// Returns the record for a write that makes the data version `version`.
     pub(super) fn record(&self, created: i64, version: i32) -> Vec<u8> {
-        let History { failures, error, retry_at, .. } = self;
-        let retry_at = retry_at.map_or(String::new(), |retry_at| format!("retry: {retry_at}\n"));
+        let History { failures, error, retry, .. } = self;
+        let retry = retry.map_or(String::new(), |Retry { at, delay }| {
+            let delay =
+                delay.map_or(String::new(), |delay| format!("delay: {}\n", delay.as_nanos().div_ceil(1_000_000)));
+            format!("retry: {at}\n{delay}")
+        });
         let error = error.as_ref().map_or(String::new(), |error| format!("error: {error}\n"));
-        format!("\nfailures: {failures}\nversion: {version}\nitem: {created:#x}\n{retry_at}{error}").into_bytes()
+        format!("\nfailures: {failures}\nversion: {version}\nitem: {created:#x}\n{retry}{error}").into_bytes()
     }
 
     /// Returns why the item is not delivered any more: the last error that was reported, if there was one.
@@ -90,7 +123,10 @@ fn recorded(record: &[u8], created: i64) -> Option<Record> {
         failures: line("failures")?.parse().ok()?,
         version: line("version")?.parse().ok()?,
         error: line("error").map(str::to_owned),
-        retry_at: line("retry").and_then(|time| time.parse().ok()),
+        retry: line("retry").and_then(|time| time.parse().ok()).map(|at| Retry {
+            at,
+            delay: line("delay").and_then(|delay| delay.parse().ok()).map(Duration::from_millis),
+        }),
     };
     is_its_own.then_some(recorded)
 }
@@ -151,16 +187,29 @@ mod tests {
     #[test]
     fn the_time_of_the_next_delivery_is_that_of_the_last_failure_and_other_lines_are_ignored() {
         let body = envelope::encode(&["a"]);
-        let node = with_record(&body, &History::default().failed("retry: 5", Some(i64::MAX)), 7, 2);
-        assert_eq!(History::read(&node, 7, 3).retry_at, Some(i64::MAX), "a claim keeps it");
-        assert_eq!(History::read(&node, 8, 3).retry_at, None, "of a copy it is not the time");
+        let retry = Retry { at: i64::MAX, delay: Some(Duration::from_millis(1_500)) };
+        let node = with_record(&body, &History::default().failed("retry: 5", Some(retry)), 7, 2);
+        assert_eq!(History::read(&node, 7, 3).retry, Some(retry), "a claim keeps it");
+        assert_eq!(History::read(&node, 7, 3).unhandled().retry, None, "whose claim is released");
+        assert_eq!(History::read(&node, 8, 3).retry, None, "of a copy it is not the time");
         let again = with_record(&body, &History::read(&node, 7, 3).failed("x", None), 7, 4);
-        assert_eq!(History::read(&again, 7, 4).retry_at, None);
+        assert_eq!(History::read(&again, 7, 4).retry, None);
         let earlier = b"\nfailures: 2\nversion: 5\nitem: 0x7\nerror: retry: 5\n";
         let read = History::read(&[&body[..], earlier].concat(), 7, 5);
-        assert_eq!((read.failures, read.retry_at), (2, None), "of an earlier version of this library");
+        assert_eq!((read.failures, read.retry), (2, None), "of an earlier version of this library");
         let later = b"\nfailures: 2\nversion: 5\nitem: 0x7\nretry: soon\nmore: 3\n";
         let read = History::read(&[&body[..], later].concat(), 7, 5);
-        assert_eq!((read.failures, read.retry_at), (2, None), "of a later one");
+        assert_eq!((read.failures, read.retry), (2, None), "of a later one");
+    }
+
+    #[test]
+    fn a_reader_waits_no_longer_than_the_delay_and_for_none_that_is_too_long() {
+        let left = |at, delay: Option<u64>| Retry { at, delay: delay.map(Duration::from_secs) }.left(1_000);
+        let secs = |secs| Some(Duration::from_secs(secs));
+        let longest = LONGEST_DELAY.as_secs();
+        assert_eq!([left(6_000, Some(9)), left(6_000, None), left(0, Some(9))], [secs(5), secs(5), secs(0)]);
+        assert_eq!(left(i64::MAX, Some(9)), secs(9), "the clock of the writer is fast");
+        assert_eq!(left(i64::MAX, Some(longest)), secs(longest));
+        assert_eq!([left(i64::MAX, Some(longest + 1)), left(i64::MAX, None), left(0, Some(longest + 1))], [None; 3]);
     }
 }

@@ -111,9 +111,11 @@
 //! put, no record is written, and each claim counts.
 //!
 //! No consumer claims an item before its [delay](Delivery::nack_after) is over. Each consumer that wants items reads
-//! the record once, and then waits with a timer; see [times](self#times). The delay is kept only by the consumer that
-//! returned the item if there is no room for the record, and not at all by consumers of Curator and of earlier versions
-//! of this library.
+//! the record once, and then waits with a timer. It waits no longer than the delay from then on, even if the record was
+//! written by a clock that is fast; see [times](self#times). A delay of more than 30 days in a record is ignored, and
+//! logged (`event="retry_ignored"`). A record that is edited by hand applies at once, except to a consumer that is not
+//! connected at that time. The delay is kept only by the consumer that returned the item if there is no room for the
+//! record, and not at all by consumers of Curator and of earlier versions of this library.
 //!
 //! # Order
 //!
@@ -147,7 +149,8 @@
 //! or the consumer that returned the item, computes it by the clock of its machine. Each consumer compares it with the
 //! clock of its own machine. So an item is delivered too early or too late by as much as two clocks differ: keep them
 //! synchronized, and do not rely on times where an early delivery does harm. A clock that is set back or forward is
-//! noticed with the next event or timer, after ten minutes at most.
+//! noticed with the next event or timer, after ten minutes at most; then items that became available too early wait
+//! again, unless they have been claimed.
 //!
 //! An item that waits for its time holds up no other, and costs no request. It is in the memory of the servers, and
 //! counts for [`max_items`](DistributedQueueBuilder::max_items). A consumer has one timer, for the earliest time.

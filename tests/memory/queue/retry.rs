@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use tokio::time::Instant;
-use zookeeper_recipes::queue::ClaimHandle;
+use zookeeper_recipes::queue::{ClaimHandle, Error};
 use zookeeper_recipes::testing::{Loss, Operation};
 use zookeeper_recipes::{CreateMode, RetryPolicy};
 
 use super::fixture::{
-    CLAIMS, PATH, acked, at_rest, builder, drained, filled, make_directories, names, queue, setup, taken,
+    CLAIMS, PATH, acked, at_rest, builder, drained, filled, make_directories, names, put, queue, setup, taken,
 };
 use crate::fixture::{SOON, T, requests, still_pending, within};
 
@@ -156,6 +156,90 @@ async fn records_of_other_versions_and_edits_by_hand_are_understood() {
     let kept = String::from_utf8(server.get(&path).expect("an item")).expect("text");
     assert!(kept.ends_with("more: 5\n"), "a claim keeps what it does not know: {kept}");
     acked(delivery).await;
+}
+
+/// The machine of the consumer that returned it is a year ahead, and a person wrote other times.
+#[tokio::test(start_paused = true)]
+async fn a_time_in_a_record_that_is_far_too_late_parks_no_item() {
+    for (line, first, last) in [
+        ("retry: 9000000000000\ndelay: 60000\n", LATER, LATER + SOON),
+        ("retry: 9000000000000\ndelay: 9000000000000\n", Duration::ZERO, SOON),
+        ("retry: 9000000000000\n", Duration::ZERO, SOON),
+        ("retry: 1\ndelay: 60000\n", Duration::ZERO, SOON),
+    ] {
+        let (server, one, two) = setup().await;
+        let _producer = filled(&two, &["a"]).await;
+        taken(&queue(&one).consumer()).await.nack_after(T * 360).await.expect("put back");
+        let path = format!("{PATH}/{}", names(&server)[0]);
+        let node = String::from_utf8(server.get(&path).expect("an item")).expect("text");
+        assert_eq!(node.lines().filter(|line| line.starts_with("retry: ") || line.starts_with("delay: ")).count(), 2);
+        let other = |line: &&str| !line.starts_with("retry: ") && !line.starts_with("delay: ");
+        let node: String = node.split_inclusive('\n').filter(other).collect();
+        server.set_data_by_hand(&path, format!("{node}{line}")).expect("it exists");
+        let began = Instant::now();
+        let delivery = within("its time comes", LATER + T, queue(&two).consumer().take()).await.expect("an item");
+        assert!((first..last).contains(&began.elapsed()), "{line}: {:?}", began.elapsed());
+        acked(delivery).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_delay_of_more_than_30_days_is_refused_or_cut_and_the_item_returned() {
+    let days = |days: u64| Duration::from_secs(days * 24 * 3_600);
+    let (server, one, two) = setup().await;
+    let _producer = filled(&two, &["a"]).await;
+    let consumer = queue(&one).consumer();
+    let error = taken(&consumer).await.nack_after(Duration::MAX).await.expect_err("it is refused");
+    assert!(matches!(error, Error::InvalidOption { .. }) && error.to_string().contains("30 days"), "{error}");
+    let held = taken(&consumer).await;
+    assert_eq!(held.attempt(), 1, "as after a drop");
+    held.release().await.expect("returned");
+    let patient = builder(&one).retry_delay(RetryPolicy::forever(days(90))).build().expect("a queue").consumer();
+    let handling = patient.consume(1, |_: String, _| async { Err("not today") });
+    let _ = tokio::time::timeout(T, handling).await;
+    let path = format!("{PATH}/{}", names(&server)[0]);
+    let node = String::from_utf8(server.get(&path).expect("an item")).expect("text");
+    assert!(node.contains(&format!("delay: {}\n", days(30).as_millis())), "{node}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_record_that_is_changed_by_hand_applies_to_all_consumers() {
+    let (server, one, two) = setup().await;
+    let _producer = filled(&two, &["a"]).await;
+    let consumer = queue(&one).consumer();
+    taken(&consumer).await.nack_after(T * 360).await.expect("put back");
+    let mut waiting = Box::pin(consumer.take());
+    still_pending("it is delayed", &mut waiting).await;
+    let path = format!("{PATH}/{}", names(&server)[0]);
+    let node = String::from_utf8(server.get(&path).expect("an item")).expect("text");
+    let without: String = node.split_inclusive('\n').filter(|line| !line.starts_with("retry: ")).collect();
+    server.set_data_by_hand(&path, without).expect("it exists");
+    acked(within("it has no delay any more", SOON, waiting).await.expect("an item")).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn many_items_that_wait_for_their_retry_hold_up_no_reconnect() {
+    let (server, one, two) = setup().await;
+    let items: Vec<String> = (0..300).map(|number| number.to_string()).collect();
+    let producer = filled(&one, &items.iter().map(String::as_str).collect::<Vec<_>>()).await;
+    let handing_back = queue(&one).consumer();
+    for _ in 0..300 {
+        taken(&handing_back).await.nack_after(T * 360).await.expect("put back");
+    }
+    let consumer = queue(&two).consumer();
+    still_pending("all are delayed", &mut Box::pin(consumer.take())).await;
+    for reconnect in [true, false] {
+        if reconnect {
+            server.disconnect(&two);
+        } else {
+            server.expire_session(&two);
+        }
+        server.clear_records();
+        put(&producer, &["good"]).await;
+        acked(within("it is taken", T * 2, consumer.take()).await.expect("an item")).await;
+        let reads = requests(&server).into_iter().filter(|operation| *operation == Operation::GetData).count();
+        assert!(reads < 5, "{reads}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -16,7 +16,7 @@ use crate::client::parents;
 use crate::client::session::Session;
 use crate::engine::{self, Multi, Op, OpResult};
 use crate::metrics::{Label, table};
-use crate::queue::history::History;
+use crate::queue::history::{History, Retry};
 use crate::queue::sizes;
 use crate::util::znode::{CreateMode, Stat};
 
@@ -133,9 +133,9 @@ pub(super) struct Item {
 }
 
 impl Item {
-    /// Returns the time of day before which no consumer claims it, because a delivery of it failed.
-    pub(super) fn retry_at(&self) -> Option<i64> {
-        History::read(&self.data, self.created, self.version).retry_at
+    /// Returns until when no consumer claims it, because a delivery of it failed.
+    pub(super) fn retry(&self) -> Option<Retry> {
+        History::read(&self.data, self.created, self.version).retry
     }
 }
 

@@ -12,6 +12,7 @@ use super::outcome::{Notice, Settlement};
 use super::settle::{Unsettled, Verdict};
 use crate::client::Fence;
 use crate::queue::error::Error;
+use crate::queue::history::LONGEST_DELAY;
 
 /// A claimed item, which no other consumer gets while the claim is held. [`ack`](Self::ack) removes it from the queue.
 /// If the delivery is dropped before it was settled, the item is returned to its place in the background, as by
@@ -170,12 +171,16 @@ impl<T> Delivery<T> {
     /// fail](crate::queue#items-that-fail).
     ///
     /// # Errors
-    /// As [`ack`](Self::ack), but after any other error this consumer does not claim the item for `delay` instead of 30
-    /// s.
+    /// [`Error::InvalidOption`] for a delay of more than 30 days; the item is returned as after a drop. Otherwise as
+    /// [`ack`](Self::ack), but after any other error this consumer does not claim the item for `delay` instead of 30 s.
     ///
     /// # Cancel safety
     /// As [`ack`](Self::ack).
     pub async fn nack_after(mut self, delay: Duration) -> Result<(), Error> {
+        if delay > LONGEST_DELAY {
+            let why = format!("a delay of {delay:?}; at most 30 days are allowed");
+            return Err(Error::InvalidOption { path: self.claim.claim().path().into(), why });
+        }
         let verdict = Verdict::failed(self.claim.claim(), delay, "it was not acknowledged (nack)".into());
         self.settle(verdict).await
     }

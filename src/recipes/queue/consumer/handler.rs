@@ -20,6 +20,7 @@ use super::running::Running;
 use super::settle::Verdict;
 use crate::queue::error::Error;
 use crate::queue::events::Event;
+use crate::queue::history::LONGEST_DELAY;
 use crate::util::panic::{caught, panic_text};
 use crate::util::serializer::{BoxError, Serializer};
 use crate::util::wait::forever;
@@ -335,7 +336,7 @@ impl<S: Serializer> Consumer<S> {
                 Some(AFTER_PANIC)
             });
         match delay {
-            Some(after) => Verdict::failed(claim.claim(), after, reason),
+            Some(after) => Verdict::failed(claim.claim(), after.min(LONGEST_DELAY), reason),
             None => Verdict::rejected(claim.claim(), reason),
         }
     }

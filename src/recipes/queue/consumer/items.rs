@@ -9,11 +9,14 @@ use super::claim::Item;
 use super::contention::{ContentionEstimate, MOST_EXPECTED};
 use super::times::Times;
 use crate::layout::queue::{Place, delayed_until_ms};
+use crate::queue::history::Retry;
 
 /// Replaces a time that the clock cannot represent.
 const FOREVER: Duration = Duration::from_secs(30 * 365 * 24 * 3_600);
 /// How long an item is hidden if it is free according to the events, but the servers refuse the claim.
 const AFTER_CONTRADICTION: Duration = Duration::from_secs(1);
+/// The most items that are read beyond those that are wanted, while many turn out to be delayed.
+const MOST_READ_BEYOND: usize = 64;
 
 /// The items. Those that are free are in the order of the queue.
 #[derive(Debug, Default)]
@@ -26,9 +29,16 @@ pub(super) struct Items {
     own_claims: BTreeMap<String, ClaimState>,
     /// The items that this consumer does not claim for some time.
     hidden: Times<Instant>,
-    /// The items that no consumer claims before a time of day, which is in their names or in their data: in
-    /// milliseconds since 1970. When an item is written, only the time in its name still applies.
+    /// The items that were returned with a delay, which the record in their data has: what it says, and until when this
+    /// consumer waits at most. `None` for what this consumer has returned, and not read since. They are hidden until
+    /// then, or until they are written. Kept after that, because one record is waited for only once.
+    retries: BTreeMap<String, Option<(Retry, Instant)>>,
+    /// The items that no consumer claims before the time of day in their names, in milliseconds since 1970.
     delayed: Times<i64>,
+    /// The time of day up to which delayed items have been made available.
+    shown_by: i64,
+    /// How many items are read beyond those that are wanted, because others turned out to be delayed.
+    read_beyond: usize,
     /// The items in the queue that are not claimed, not in `own_claims`, not hidden, and not delayed.
     free: BTreeMap<Place, Free>,
     contention: ContentionEstimate,
@@ -98,21 +108,21 @@ impl Items {
 
     /// Forgets everything but the hidden items, because claims and events end with the session.
     pub(super) fn end_session(&mut self) {
-        let hidden = std::mem::take(&mut self.hidden);
-        *self = Items { hidden, ..Items::default() };
+        let (hidden, retries) = (std::mem::take(&mut self.hidden), std::mem::take(&mut self.retries));
+        *self = Items { hidden, retries, ..Items::default() };
     }
 
     /// Forgets the data of the items, because events may have been missed. The servers refuse a claim that relies on
-    /// other outdated facts, but would not notice outdated data.
-    pub(super) fn forget_contents(&mut self, now: Instant) {
+    /// other outdated facts, but would not notice outdated data. Items that were returned with a delay stay hidden, so
+    /// that many of them are not read again each time the connection is lost.
+    pub(super) fn forget_contents(&mut self) {
         self.free.values_mut().for_each(|free| free.content = Content::Unread);
-        self.show_due(i64::MAX, now);
-        self.delay_by_names(now);
     }
 
     /// Starts over after the queue was deleted: the next items are different ones, even if they have the same names.
     pub(super) fn start_over(&mut self) {
-        (self.present, self.free, self.hidden, self.delayed) = Default::default();
+        (self.present, self.free, self.delayed) = Default::default();
+        (self.hidden, self.retries) = Default::default();
         self.own_claims.retain(|_, state| *state == ClaimState::Claiming);
     }
 
@@ -126,23 +136,24 @@ impl Items {
         self.free.clear();
         (self.present, self.claimed) = (present.collect(), claimed.collect());
         self.hidden.retain(|name| self.present.contains(name));
+        self.retries.retain(|name, _| self.present.contains(name));
         self.delayed.retain(|name| self.present.contains(name));
-        self.delay_by_names(now);
+        self.delay_by_names(i64::MIN, now);
         let names: Vec<String> = self.present.iter().cloned().collect();
         names.iter().for_each(|name| self.update_free(name, now));
     }
 
-    /// Delays all items with a time in their names. Those whose time has come are [shown](Self::show_due) next.
-    fn delay_by_names(&mut self, now: Instant) {
+    /// Delays all items with a time in their names that is later than `after`. Those whose time has come are
+    /// [shown](Self::show_due) next.
+    fn delay_by_names(&mut self, after: i64, now: Instant) {
         let times = self.present.iter().filter_map(|name| Some((name.clone(), delayed_until_ms(name)?)));
-        for (name, time) in times.collect::<Vec<_>>() {
+        for (name, time) in times.filter(|(_, time)| *time > after).collect::<Vec<_>>() {
             self.delay(&name, time, now);
         }
     }
 
-    /// Delays an item, unless it is delayed for longer.
     fn delay(&mut self, name: &str, until: i64, now: Instant) {
-        self.delayed.extend_to(name, until);
+        self.delayed.insert(name, until);
         self.update_free(name, now);
     }
 
@@ -154,6 +165,9 @@ impl Items {
             Change::Created | Change::Written => {
                 if change == Change::Created {
                     self.present.insert(name.to_owned());
+                } else if self.retries.contains_key(name) {
+                    // The record may be another one.
+                    self.hidden.remove(name);
                 }
                 if let Some(time) = delayed_until_ms(name) {
                     self.delay(name, time, now);
@@ -162,6 +176,7 @@ impl Items {
             Change::Deleted => {
                 self.present.remove(name);
                 self.hidden.remove(name);
+                self.retries.remove(name);
             }
         }
         self.update_free(name, now);
@@ -198,7 +213,8 @@ impl Items {
     pub(super) fn plan(&mut self, wanted: usize, ahead: usize, now: Instant) -> Steps {
         let mut steps = Steps::default();
         if self.is_alone() {
-            let first = self.free.iter_mut().take(wanted + ahead).filter(|(_, free)| !free.is_begun());
+            let most = if wanted + ahead > 0 { wanted + ahead + self.read_beyond } else { 0 };
+            let first = self.free.iter_mut().take(most).filter(|(_, free)| !free.is_begun());
             steps.read = first.map(|(place, free)| free.begin(place.name(), now)).collect();
         } else if wanted > 0 {
             self.plan_reads_among_others(wanted, &mut steps, now);
@@ -215,9 +231,9 @@ impl Items {
     fn plan_reads_among_others(&mut self, wanted: usize, steps: &mut Steps, now: Instant) {
         // An item that was read is claimed, even if there are older ones by now: a read costs as much as a claim.
         let begun = self.free.values().take(MOST_EXPECTED + wanted).filter(|free| free.is_begun()).count();
-        let mut to_begin = wanted.saturating_sub(begun);
+        let mut to_begin = (wanted + self.read_beyond).saturating_sub(begun);
         // The others have as many claims in flight as this consumer has, in proportion to their speed.
-        let at_once = (to_begin + begun + self.claims_in_flight()).max(1);
+        let at_once = (wanted.max(begun.saturating_sub(self.read_beyond)) + self.claims_in_flight()).max(1);
         let reserved = self.contention.reserved_for_others(at_once);
         for (nth, (place, free)) in self.free.iter_mut().enumerate().filter(|(_, (_, free))| !free.is_begun()) {
             if to_begin == 0 {
@@ -264,16 +280,33 @@ impl Items {
         {
             self.contention.note_answer(now.duration_since(*since));
             *content = Content::Read(item);
+            self.read_beyond /= 2;
         }
     }
 
-    /// Records that the item was read, and that no consumer claims it before this time of day. It does not count as
-    /// available until then, and is read again after that.
-    pub(super) fn note_delayed(&mut self, name: &str, until: i64, now: Instant) {
-        if let Some(Free { content: Content::Reading(since), .. }) = self.free.get(&Place::of(name)) {
-            self.contention.note_answer(now.duration_since(*since));
-            self.delay(name, until, now);
+    /// Records that the item was read, and that it was returned with a delay of which so much is left. It does not
+    /// count as available until then, and is read again after that. Returns false if this consumer has waited for that
+    /// already: the clock that the record was written by may be fast.
+    pub(super) fn note_delayed(&mut self, name: &str, retry: Retry, left: Duration, now: Instant) -> bool {
+        let Some(Free { content: Content::Reading(since), .. }) = self.free.get(&Place::of(name)) else { return false };
+        let until = match self.retries.get(name) {
+            Some(Some((known, until))) if *known == retry => (*until).min(now + left),
+            _ => now + left,
+        };
+        if until <= now {
+            return false;
         }
+        self.contention.note_answer(now.duration_since(*since));
+        self.read_beyond = (2 * self.read_beyond).clamp(1, MOST_READ_BEYOND);
+        self.retries.insert(name.to_owned(), Some((retry, until)));
+        self.hide(name, until - now, now);
+        true
+    }
+
+    /// Records that this consumer has returned the item with a delay, which the item's record has.
+    pub(super) fn note_returned(&mut self, name: &str, delay: Duration, now: Instant) {
+        self.retries.insert(name.to_owned(), None);
+        self.give_up(name, delay, now);
     }
 
     pub(super) fn is_being_read(&self, name: &str) -> bool {
@@ -370,8 +403,13 @@ impl Items {
         self.hidden.first()
     }
 
-    /// Makes the delayed items available whose time has come by this time of day.
+    /// Makes the delayed items available whose time has come by this time of day, and none of the others.
     pub(super) fn show_due(&mut self, time_of_day: i64, now: Instant) {
+        if time_of_day < self.shown_by {
+            // The clock was set back.
+            self.delay_by_names(time_of_day, now);
+        }
+        self.shown_by = time_of_day;
         while let Some(name) = self.delayed.pop_due(time_of_day) {
             self.update_free(&name, now);
         }

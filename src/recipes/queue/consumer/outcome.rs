@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 use tracing::Span;
 
 use super::claim::Claim;
-use super::settle::{Unsettled, Verdict, settle};
+use super::settle::{Unsettled, Verdict, has_room, settle};
 use super::shared::{HIDDEN_AFTER_REFUSAL, Shared};
 use crate::client;
 use crate::metrics::{Label, table};
@@ -29,6 +29,8 @@ pub(super) enum ItemState {
     Gone,
     /// In the queue, and free for other consumers. This one does not claim it for the given time.
     Returned(Duration),
+    /// In the queue, with a record of this delay, to which all consumers keep.
+    Delayed(Duration),
     /// In the queue, and still claimed. It has to be returned as soon as that succeeds. After that, this consumer does
     /// not claim it for the given time.
     StillClaimed(Duration),
@@ -57,6 +59,7 @@ pub(super) async fn settle_and_notify(claim: Arc<Claim>, verdict: Verdict, notic
         Verdict::Ack | Verdict::DeadLetter { .. } => None,
     };
     let item = match (&outcome, returned_for) {
+        (Ok(()), Some(hide)) if hide > Duration::ZERO && has_room(&claim) => ItemState::Delayed(hide),
         (Ok(()), Some(hide)) => ItemState::Returned(hide),
         // A settlement that failed once would fail again.
         (Err(Unsettled::Failed(_)), hide) => ItemState::StillClaimed(hide.unwrap_or(HIDDEN_AFTER_REFUSAL)),

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::claim::{CLAIM_VERSION, Claim};
-use super::shared::Shared;
 use crate::client;
 use crate::client::ErrorKind;
 use crate::client::parents;
 use crate::engine::{self, Multi, Op};
 use crate::queue::dead_letter;
 use crate::queue::error::Error;
+use crate::queue::history::Retry;
 use crate::queue::sizes;
 use crate::queue::time;
 use crate::util::znode::{CreateMode, Stat};
@@ -206,15 +206,20 @@ fn steps(claim: &Claim, verdict: &Verdict) -> Vec<Op> {
 /// Returns the data of the item with the record of this delivery. Returns `None` if there is nothing to record, or no
 /// room: an item that another client put must not grow until it cannot be claimed.
 fn record(claim: &Claim, outcome: &Outcome, hide: Duration) -> Option<Vec<u8>> {
-    let Shared { core, paths, .. } = &*claim.shared;
-    let retry_at = (hide > Duration::ZERO).then(|| time::millis_after(core.clock.time_of_day(), hide));
+    let core = &claim.shared.core;
+    let at = |delay| time::millis_after(core.clock.time_of_day(), delay);
+    let retry = (hide > Duration::ZERO).then(|| Retry { at: at(hide), delay: Some(hide) });
     let history = match outcome {
-        Outcome::Unhandled => claim.history.clone(),
-        Outcome::Failed(error) => claim.history.failed(error, retry_at),
+        Outcome::Unhandled => claim.history.unhandled(),
+        Outcome::Failed(error) => claim.history.failed(error, retry),
         Outcome::Unrecorded => return None,
     };
-    let fits = claim.body().len() <= sizes::largest_payload(&core.config, paths);
-    fits.then(|| [claim.body(), &history.record(claim.created, claim.number.wrapping_add(1))].concat())
+    has_room(claim).then(|| [claim.body(), &history.record(claim.created, claim.number.wrapping_add(1))].concat())
+}
+
+/// Returns whether the item has room for a record.
+pub(super) fn has_room(claim: &Claim) -> bool {
+    claim.body().len() <= sizes::largest_payload(&claim.shared.core.config, &claim.shared.paths)
 }
 
 /// Returns the steps that wake consumers of Curator. Those watch only the list of items, which does not change when an

@@ -276,6 +276,7 @@ impl<S: Serializer> Task<S> {
             // A claim of an earlier session or queue is a different one, perhaps on a different item.
             _ if !self.items.is_own_claim(name, claim.zxid) => {}
             ItemState::Returned(hide) => self.items.give_up(name, hide, now),
+            ItemState::Delayed(delay) => self.items.note_returned(name, delay, now),
             ItemState::Gone => self.items.remove_own_claim(name, now),
         }
     }
@@ -295,7 +296,7 @@ impl<S: Serializer> Task<S> {
             ViewEvent::Claim(name, change) => self.items.note_claim(&name, change, now),
             ViewEvent::Deleted => self.start_over(view),
             ViewEvent::Missed => {
-                self.items.forget_contents(now);
+                self.items.forget_contents();
                 view.list_again(now);
             }
             ViewEvent::Read(name, Ok(item)) => self.handle_read(&name, item, now),
@@ -312,12 +313,18 @@ impl<S: Serializer> Task<S> {
     }
 
     fn handle_read(&mut self, name: &str, item: Item, now: Instant) {
-        match item.retry_at() {
-            Some(until) if until > time::millis_at(self.shared.core.clock.time_of_day()) => {
-                self.items.note_delayed(name, until, now);
+        let retry = item.retry();
+        if let Some(retry) = retry {
+            match retry.left(time::millis_at(self.shared.core.clock.time_of_day())) {
+                Some(left) if self.items.note_delayed(name, retry, left, now) => return,
+                Some(_) => {}
+                None => {
+                    let (path, item) = (&*self.shared.paths.path, name);
+                    tracing::warn!(event = "retry_ignored", path, item, ?retry, "a delay is too long, and is ignored");
+                }
             }
-            _ => self.items.note_read(name, item, now),
         }
+        self.items.note_read(name, item, now);
     }
 
     fn handle_listing(&mut self, view: &mut View, listing: Listing, now: Instant) {

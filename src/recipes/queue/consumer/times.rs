@@ -17,13 +17,6 @@ impl<T: Copy + Ord> Times<T> {
         self.in_order.insert((time, name.to_owned()));
     }
 
-    /// Gives the item this time, unless it has a later one.
-    pub(super) fn extend_to(&mut self, name: &str, time: T) {
-        if self.of_item.get(name).is_none_or(|present| *present < time) {
-            self.insert(name, time);
-        }
-    }
-
     pub(super) fn remove(&mut self, name: &str) {
         if let Some((name, time)) = self.of_item.remove_entry(name) {
             self.in_order.remove(&(time, name));

@@ -130,42 +130,93 @@ async fn what_is_hidden_is_shown_in_time_and_dies_with_its_item_or_its_queue() {
     assert!(items.shown_at() > Some(begun + time), "it stays hidden in the next session");
 }
 
+/// A record of a delay that ends at this time.
+fn retry(at: i64) -> Retry {
+    Retry { at, delay: Some(SECOND) }
+}
+
+const SECOND: Duration = Duration::from_secs(1);
+
 #[test]
 fn what_no_consumer_may_claim_yet_is_not_available_and_not_read_again_before_its_time() {
     let (mut items, begun) = (items(4, &[]), now());
     assert_eq!(items.plan(2, 0, begun).read, names(0..2));
-    items.note_delayed(&name(0), 500, begun);
-    items.note_delayed(&name(1), 400, begun);
-    items.note_delayed(&name(2), 300, begun);
-    assert_eq!((items.next_due(), items.free.len()), (Some(400), 2), "the last one was not being read");
+    assert!(items.note_delayed(&name(0), retry(5), SECOND * 5, begun));
+    assert!(items.note_delayed(&name(1), retry(4), SECOND * 4, begun));
+    assert!(!items.note_delayed(&name(2), retry(3), SECOND * 3, begun), "it was not being read");
+    assert_eq!((items.shown_at(), items.free.len()), (Some(begun + SECOND * 4), 2));
     assert_eq!(items.plan(2, 0, begun).read, names(2..4), "it holds no other item up");
     items.list(names(0..4).into_iter(), [].into_iter(), begun);
-    items.show_due(399, begun);
-    assert_eq!(items.free.len(), 2, "a listing does not change that");
-    items.show_due(400, begun);
-    assert_eq!((items.next_due(), items.plan(1, 0, begun).read), (Some(500), names([1])));
+    items.forget_contents();
+    items.end_session();
+    items.list(names(0..4).into_iter(), [].into_iter(), begun);
+    items.show_hidden(begun + SECOND * 4 - SECOND / 9);
+    assert_eq!(items.free.len(), 2, "no listing, reconnect or new session changes that");
+    items.show_hidden(begun + SECOND * 4);
+    assert_eq!((items.shown_at(), items.plan(1, 0, begun).read), (Some(begun + SECOND * 5), names([1])));
     items.note_item(&name(0), Change::Written, begun);
-    assert_eq!((items.next_due(), items.plan(1, 0, begun).read), (None, names([0])), "it may be another time now");
-    items.note_delayed(&name(0), 600, begun);
-    items.forget_contents(begun);
-    assert_eq!(items.next_due(), None, "events may have been missed");
-    items.plan(1, 0, begun);
-    items.note_delayed(&name(0), 600, begun);
+    assert_eq!((items.shown_at(), items.plan(1, 0, begun).read), (None, names([0])), "it may be another time now");
+    assert!(items.note_delayed(&name(0), retry(6), SECOND * 6, begun));
     items.start_over();
     items.note_item(&name(0), Change::Created, begun);
     assert_eq!(items.plan(1, 0, begun).read, names([0]), "the queue is another one");
+}
+
+/// The clock of the consumer that returned the item is fast by far more than the delay.
+#[test]
+fn a_record_is_waited_for_only_once() {
+    let (mut items, begun) = (items(1, &[]), now());
+    items.plan(1, 0, begun);
+    assert!(items.note_delayed(&name(0), retry(9_000), SECOND, begun));
+    items.show_hidden(begun + SECOND);
+    items.plan(1, 0, begun + SECOND);
+    assert!(!items.note_delayed(&name(0), retry(9_000), SECOND, begun + SECOND));
+    assert!(items.note_delayed(&name(0), retry(9_001), SECOND, begun + SECOND), "it has failed again");
+}
+
+#[test]
+fn a_record_that_is_changed_by_hand_applies_to_the_consumer_that_returned_the_item_too() {
+    let (mut items, begun) = (items(1, &[]), now());
+    assert_eq!(claimed(&mut items, 1), names([0]));
+    items.note_own(name(0), 7);
+    items.note_item(&name(0), Change::Written, begun);
+    items.note_returned(&name(0), SECOND, begun);
+    assert_eq!(items.plan(1, 0, begun).read, [""; 0]);
+    items.note_item(&name(0), Change::Written, begun);
+    assert_eq!(items.plan(1, 0, begun).read, names([0]));
+}
+
+#[test]
+fn more_and_more_are_read_at_once_while_what_was_read_is_delayed() {
+    let (mut items, begun) = (items(400, &[]), now());
+    let mut reads = Vec::new();
+    loop {
+        let read = items.plan(1, 0, begun).read;
+        read.iter().filter(|read| **read < name(300)).for_each(|read| {
+            items.note_delayed(read, retry(5), SECOND, begun);
+        });
+        reads.push(read.len());
+        let last: Vec<String> = read.into_iter().filter(|read| *read >= name(300)).collect();
+        if !last.is_empty() {
+            last.iter().for_each(|read| items.note_read(read, item(), begun));
+            break;
+        }
+    }
+    assert!(reads.len() < 10 && reads.iter().all(|reads| *reads <= 1 + MOST_READ_BEYOND), "{reads:?}");
+    assert_eq!(items.plan(1, 0, begun).claim.len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
 async fn delayed_items_are_not_reserved_for_others() {
     let (mut items, begun) = (items(4, &[]), now());
     items.plan(3, 0, begun);
-    (0..3).for_each(|number| items.note_delayed(&name(number), 500, begun));
+    (0..3).for_each(|number| assert!(items.note_delayed(&name(number), retry(5), SECOND, begun)));
+    items.read_beyond = 0;
     // This consumer is the last of two, so that one item is reserved for the other.
     items.contention.note_miss(0.99, 0);
     let steps = items.plan(1, 0, begun);
     assert!(steps.read.is_empty() && steps.again_at.is_some(), "the only available one is reserved: {steps:?}");
-    items.show_due(500, begun);
+    items.show_hidden(begun + SECOND);
     assert_eq!(items.plan(1, 0, begun).read, names([1]), "the first one is reserved");
 }
 
@@ -235,10 +286,10 @@ proptest! {
                 10 => items.list(names(0..number).into_iter(), names([number / 2]).into_iter(), begun),
                 11 => {
                     items.plan(2, 0, begun);
-                    items.note_delayed(&name, number as i64, begun);
+                    items.note_delayed(&name, retry(number as i64), Duration::from_secs(number as u64 % 2), begun);
                 }
                 12 => items.show_due(number as i64 / 2, begun),
-                13 => items.forget_contents(begun),
+                13 => items.forget_contents(),
                 _ => items.remove_own_claim(&name, begun),
             }
             let taken = |name: &String| {
@@ -268,30 +319,19 @@ fn an_item_with_a_time_in_its_name_is_available_from_then_on() {
     assert_eq!(items.plan(9, 0, begun).read, [""; 0]);
     items.show_due(FIRST + 3, begun);
     assert_eq!(items.plan(9, 0, begun).read, [delayed(3, 2)]);
-    // It has failed since, and is written with a time of its own.
     items.note_item(&delayed(3, 2), Change::Written, begun);
     items.show_due(FIRST + 4, begun);
     assert_eq!(items.plan(9, 0, begun).read, [delayed(3, 2)]);
-    items.note_delayed(&delayed(3, 2), FIRST + 9, begun);
-    items.note_item(&delayed(5, 1), Change::Written, begun);
-    items.forget_contents(begun);
+    items.forget_contents();
     items.list(names([0]).into_iter().chain([delayed(5, 1), delayed(3, 2)]), [].into_iter(), begun);
     items.show_due(FIRST + 4, begun);
     assert_eq!((items.plan(9, 0, begun).read, items.next_due()), (vec![delayed(3, 2), name(0)], Some(FIRST + 5)));
+    items.show_due(FIRST + 2, begun);
+    assert_eq!((items.free.len(), items.next_due()), (1, Some(FIRST + 3)), "the clock was set back");
+    items.show_due(FIRST + 4, begun);
+    assert_eq!((items.plan(9, 0, begun).read, items.next_due()), (vec![delayed(3, 2)], Some(FIRST + 5)));
     items.note_item(&delayed(5, 1), Change::Deleted, begun);
     assert_eq!(items.next_due(), None);
-}
-
-#[test]
-fn a_listing_does_not_forget_what_was_read_of_a_delay() {
-    let (mut items, begun) = (Items::default(), now());
-    items.note_item(&delayed(3, 2), Change::Created, begun);
-    items.show_due(FIRST + 3, begun);
-    items.plan(1, 0, begun);
-    items.note_delayed(&delayed(3, 2), FIRST + 9, begun);
-    items.list([delayed(3, 2)].into_iter(), [].into_iter(), begun);
-    items.show_due(FIRST + 8, begun);
-    assert_eq!((items.plan(1, 0, begun).read, items.next_due()), (vec![], Some(FIRST + 9)));
 }
 
 /// A name with a priority, a time or neither.
