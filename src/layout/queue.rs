@@ -125,7 +125,7 @@ pub(crate) fn is_item_of_any_kind(name: &str) -> bool {
 }
 
 /// Returns the end of the delay in the name of an item, in milliseconds since 1970. In a queue with ids, an id of
-/// eleven or twelve digits and capitals up to F looks the same.
+/// eleven digits and capitals up to F looks the same.
 pub(crate) fn delayed_until_ms(name: &str) -> Option<i64> {
     match Key::of(name)? {
         Key::Time(time) => Some(time),
@@ -189,7 +189,9 @@ mod tests {
 
     #[test]
     fn what_begins_as_an_item_and_is_none_is_foreign() {
-        for name in ["queue-", "queue-x0000000001", "queue-||0000000001", "queue-5"] {
+        for name in
+            ["queue-", "queue-x0000000001", "queue-||0000000001", "queue-5", "queue-|7FFFFFFFFFFFFFFF|0000000001"]
+        {
             assert!(is_foreign(name) && in_order(vec![name.to_owned()]).is_empty(), "{name}");
         }
         for name in ["queue-0000000001", "lost+found", "wake-queue-0000000001", "queue-|my-id|0000000001"] {

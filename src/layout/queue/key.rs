@@ -13,6 +13,7 @@
 
 use std::cmp::Ordering;
 use std::fmt;
+use std::ops::RangeInclusive;
 
 use crate::layout::parts::{NUMBER_BYTES, before_number};
 
@@ -23,10 +24,13 @@ const MARK: char = '|';
 const REPLACEMENT: &str = "_";
 /// The length of a priority: a sign and hexadecimal digits.
 const PRIORITY_BYTES: usize = 9;
-/// How many hexadecimal digits a time has. What is shorter or longer is an id.
-const TIME_DIGITS: std::ops::RangeInclusive<usize> = 11..=12;
-/// The first and the last time of so many digits, in 2004 and in 10889.
-pub(crate) const TIMES: std::ops::RangeInclusive<i64> = 0x100_0000_0000..=0xffff_ffff_ffff;
+/// How many hexadecimal digits a time has. What is shorter, or has one more, is an id.
+const TIME_DIGITS: usize = 11;
+/// The first and the last time of so many digits, in 2004 and in 2527.
+pub(crate) const TIMES: RangeInclusive<i64> = 0x100_0000_0000..=0xfff_ffff_ffff;
+/// How many digits a time has that is never reached, such as Java's `Long.MAX_VALUE`: it is after 10889. An item with
+/// so many digits and letters is in no format, because it must not be delivered at once.
+const NEVER_DIGITS: RangeInclusive<usize> = 13..=16;
 /// The priority of an item without one: the middle of the range.
 const USUAL_PRIORITY: i32 = 0;
 
@@ -59,6 +63,9 @@ impl Key {
             // Curator takes what is between the first two marks for the id, and what is between the last two for the
             // time. It writes only two.
             let marked = marked.strip_suffix(MARK)?.split(MARK).next().filter(|marked| !marked.is_empty())?;
+            if is_never(marked) {
+                return None;
+            }
             return Some(time_of(marked).map_or_else(|| Key::Id(marked.to_owned()), Key::Time));
         }
         priority_of(between).map(Key::Priority)
@@ -71,7 +78,12 @@ impl Key {
 
     /// Returns whether this is an id whose name would be taken for that of a delayed item.
     pub(crate) fn looks_like_a_time(&self) -> bool {
-        matches!(self, Key::Id(id) if time_of(id).is_some())
+        matches!(self, Key::Id(id) if time_of(id).is_some() || is_never(id))
+    }
+
+    /// Returns whether an item of this name was put with this id, even if the id looks like a time.
+    pub(crate) fn is_id_of(&self, name: &str) -> bool {
+        matches!(self, Key::Id(_)) && between(name).is_some_and(|between| between == self.to_string())
     }
 
     /// Returns the key for a copy of the item that is not delayed.
@@ -95,8 +107,15 @@ impl fmt::Display for Key {
 }
 
 fn time_of(digits: &str) -> Option<i64> {
-    let is_time = TIME_DIGITS.contains(&digits.len()) && !digits.starts_with('0') && digits.bytes().all(is_digit);
+    let is_time = digits.len() == TIME_DIGITS && !digits.starts_with('0') && digits.bytes().all(is_digit);
     is_time.then(|| i64::from_str_radix(digits, 16).ok()).flatten()
+}
+
+/// Returns whether these are the digits of a time that is never reached. Decimal digits alone are an id, as those of
+/// goods and orders are.
+fn is_never(digits: &str) -> bool {
+    let is_time = NEVER_DIGITS.contains(&digits.len()) && !digits.starts_with('0') && digits.bytes().all(is_digit);
+    is_time && i64::from_str_radix(digits, 16).is_ok() && digits.bytes().any(|byte| byte.is_ascii_alphabetic())
 }
 
 fn priority_of(between: &str) -> Option<i32> {
@@ -196,12 +215,29 @@ mod tests {
             [*TIMES.start(), *TIMES.end()].map(|time| key(&Key::Time(time).to_string())),
             [Some(Key::Time(*TIMES.start())), Some(Key::Time(*TIMES.end()))]
         );
-        for id in ["00000001", "19f9a4a7a00", "-19F9A4A7A0", "09F9A4A7A00", "7FFFFFFFFFFFFFFF", "user-7", "FFFFFFFFFF"]
-        {
+        for id in [
+            "00000001",
+            "19f9a4a7a00",
+            "-19F9A4A7A0",
+            "09F9A4A7A00",
+            "user-7",
+            "FFFFFFFFFF",
+            "100000000042",
+            "FFFFFFFFFFFF",
+        ] {
             assert_eq!(key(&format!("|{id}|")), Some(Key::Id(id.to_owned())));
             assert!(!Key::of_id(id).looks_like_a_time());
         }
-        assert!(Key::of_id("100000000042").looks_like_a_time());
+        for id in ["8FFFFFFFFFFFFFFF", "1785000000000", "4006381333931", "1234567890123456", "1234567890123456F"] {
+            assert_eq!(key(&format!("|{id}|")), Some(Key::Id(id.to_owned())));
+        }
+        for never in ["7FFFFFFFFFFFFFFF", "1000000000000F"] {
+            assert_eq!(key(&format!("|{never}|")), None, "{never}");
+            assert!(Key::of_id(never).looks_like_a_time());
+        }
+        assert!(Key::of_id("10000000042").looks_like_a_time());
+        assert!(Key::of_id("10000000042").is_id_of("queue-|10000000042|0000000001"));
+        assert!(!Key::of_id("1").is_id_of("queue-0000000001") && !Key::Time(1).is_id_of("queue-|00000001|0000000001"));
         assert_eq!(key("|a|b|"), Some(Key::Id("a".to_owned())));
         for other in ["||", "|", "|a", "a|", "x", "100000005x", "200000005", "0000000FF", "1FFFFFFFF", "1000000ff"] {
             assert_eq!(key(other), None, "{other}");

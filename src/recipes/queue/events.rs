@@ -58,6 +58,13 @@ pub enum Event {
         /// The name of the node.
         node: String,
     },
+    /// An item has a time that is more than ten years away, and waits for it: the producer may have written a wrong
+    /// time, or Curator an id that looks like a time. [`remove`](super::DistributedQueue::remove) with the text between
+    /// the vertical lines in its name removes it. Reported once for each item.
+    FarAhead {
+        /// The name of the item.
+        item: String,
+    },
     /// An operation failed, and is retried. [`Client::last_error`](crate::Client::last_error) keeps the error as well.
     Failed {
         /// The error.
@@ -83,6 +90,9 @@ impl fmt::Display for Event {
                 write!(f, "the handler of {item} was dropped in delivery {attempt}{claim}")
             }
             Event::Skipped { node } => write!(f, "{node} is in no format of an item, and is ignored"),
+            Event::FarAhead { item } => {
+                write!(f, "{item} waits for a time more than ten years away; it may be an id that looks like a time")
+            }
             Event::Failed { error } => write!(f, "failed, and is retried: {error}"),
             Event::Missed { events } => write!(f, "{events} events were not read in time and are lost"),
         }
@@ -120,6 +130,9 @@ impl Publisher {
             Event::Skipped { node } => {
                 let item = node;
                 tracing::warn!(event = "item_skipped", path, item, "a node in no format of an item is ignored");
+            }
+            Event::FarAhead { item } => {
+                tracing::warn!(event = "item_far_ahead", path, item, "an item waits for a time years away");
             }
             Event::Unsettled { item, error } => tracing::warn!(
                 event = "item_unsettled",
@@ -189,6 +202,10 @@ mod tests {
             (interrupted(false), "the handler of a was dropped in delivery 2"),
             (interrupted(true), "the handler of a was dropped in delivery 2, and its claim is lost"),
             (Event::Skipped { node: "b".to_owned() }, "b is in no format of an item, and is ignored"),
+            (
+                Event::FarAhead { item: "b".to_owned() },
+                "b waits for a time more than ten years away; it may be an id that looks like a time",
+            ),
             (Event::Failed { error: error() }, "failed, and is retried: queue at /q: the claim on a was lost"),
             (Event::Missed { events: 3 }, "3 events were not read in time and are lost"),
         ] {

@@ -163,9 +163,10 @@
 //! request more, for reads and claims where another consumer was faster. Consumers do not poll. Two watches of
 //! ZooKeeper 3.6 (persistent and recursive, on items and claims) report every put, claim and settlement to each of
 //! them, in about ten small messages for each item. They list once for each connection, and again after ten minutes
-//! while they want items. Consumers need the permission to read all items and claims, because servers report nothing
-//! about others. A producer that waits for room ([`max_items`](DistributedQueueBuilder::max_items)) watches the items,
-//! and requests nothing while none leaves the queue.
+//! while they want items. Consumers need the permission to read all
+//! items and claims, because servers report nothing about others. A producer that waits for room
+//! ([`max_items`](DistributedQueueBuilder::max_items)) watches the items, and requests nothing while none leaves the
+//! queue.
 //!
 //! # Nodes
 //!
@@ -210,11 +211,14 @@
 //! | `DistributedDelayQueue` | All are due at once, before those with times. |
 //! | `DistributedIdQueue` | It takes all, and delayed items before their time. |
 //!
-//! Curator writes times and ids in the same way. A consumer of this library takes 11 or 12 digits and capitals up to F
-//! for a time (from 2004 to 10889) and everything else for an id, which makes no difference to the delivery. So an id
-//! such as `100000000042`, which [`Producer::id`] refuses, must not be put with Curator either. A time after 10889,
-//! such as Java's `Long.MAX_VALUE`, is taken for an id, so that the item is delivered at once. When Curator returns an
-//! item that has failed, the copy has lost its priority or time.
+//! Curator writes times and ids in the same way. A consumer of this library takes 11 digits and capitals up to F for a
+//! time (from 2004 to 2527). If that is more than ten years away, the item waits and is reported as
+//! [`Event::FarAhead`]: it may be an id such as `79991234567`, which [`Producer::id`] refuses and Curator does not. 13
+//! to 16 digits with a capital are a time that never comes, such as Java's `Long.MAX_VALUE`: the item is ignored, and
+//! reported as [`Event::Skipped`]. Everything else is an id, which makes no difference to the delivery. So a time of
+//! Curator's from 2527 to 10889 is taken for an id, and its item is delivered at once.
+//! [`remove`](DistributedQueue::remove) finds all of them by the text between the lines. When Curator returns an item
+//! that has failed, the copy has lost its priority or time.
 //!
 //! A node whose name begins with `queue-` and that none of these classes has put is ignored, and reported as
 //! [`Event::Skipped`].

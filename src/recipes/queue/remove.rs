@@ -10,7 +10,7 @@ use crate::client::ops::outcome_unknown;
 use crate::client::parents;
 use crate::client::session::Session;
 use crate::engine::{self, Multi, Op, Reply};
-use crate::layout::queue::{self, Key, Paths};
+use crate::layout::queue::{Key, Paths};
 use crate::util::znode::CreateMode;
 
 /// The steps of the transaction, as a refusal names them. A claim is created and deleted, which shows that there is
@@ -24,8 +24,8 @@ pub(super) async fn remove(core: &Core, paths: &Paths, id: &str) -> Result<usize
     let wanted = Key::of_id(id);
     let names = dead_letter::children(core, &paths.path).await.map_err(failed)?;
     let mut removed = 0;
-    for name in queue::in_order(names) {
-        if Key::of(&name).as_ref() == Some(&wanted) && remove_item(core, paths, &name).await.map_err(failed)? {
+    for name in names {
+        if wanted.is_id_of(&name) && remove_item(core, paths, &name).await.map_err(failed)? {
             removed += 1;
         }
     }

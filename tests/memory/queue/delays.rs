@@ -201,11 +201,17 @@ async fn a_delay_beyond_all_names_is_refused_and_puts_nothing() {
     let producer = queue(&one).producer();
     for put in [producer.put_after("a", Duration::MAX).boxed(), producer.after(Duration::MAX).put("a").boxed()] {
         let error = put.await.expect_err("it is refused");
-        assert!(matches!(error, Error::InvalidOption { .. }) && error.to_string().contains("10888"), "{error}");
+        assert!(matches!(error, Error::InvalidOption { .. }) && error.to_string().contains("2526"), "{error}");
     }
     assert_eq!(names(&server), [""; 0]);
-    producer.after(Duration::MAX).priority(1).put("a").await.expect("the last setting counts");
-    assert_eq!(names(&server), ["queue-1000000010000000000"]);
+    let (with_id, with_both) = (producer.id("x"), producer.priority(1).id("x"));
+    let both = [with_id.put_after("a", LATER).boxed(), with_both.put("a").boxed()];
+    for put in both {
+        let error = put.await.expect_err("it is refused");
+        assert!(matches!(error, Error::InvalidOption { .. }) && error.to_string().contains("only one"), "{error}");
+    }
+    assert_eq!(names(&server), [""; 0]);
+    producer.after(Duration::MAX).put_after("a", LATER).await.expect("the last time counts");
 }
 
 /// What Curator's consumers of such a queue do, and what is in no format of Curator's.

@@ -1,11 +1,15 @@
 //! Items that are put with an id, and removed by it.
 
-use zookeeper_recipes::queue::Error;
+use futures::StreamExt;
+use zookeeper_recipes::queue::{Error, Event};
 use zookeeper_recipes::testing::{Loss, Operation};
 use zookeeper_recipes::{CreateMode, ErrorKind};
 
-use super::fixture::{CLAIMS, acked, at_rest, drained, names, put, queue, setup, taken};
+use super::fixture::{CLAIMS, PATH, acked, at_rest, drained, names, put, queue, setup, taken};
 use crate::fixture::{SOON, T, requests, within};
+
+/// The data of a node with the item "a".
+const ITEM: &[u8] = &[0, 1, 0, 1, 1, 0, 0, 0, 1, b'a', 2];
 
 #[tokio::test(start_paused = true)]
 async fn items_with_ids_come_in_the_order_of_their_puts_and_are_removed_by_id() {
@@ -24,6 +28,27 @@ async fn items_with_ids_come_in_the_order_of_their_puts_and_are_removed_by_id() 
         (Ok(1), Ok(0), Ok(0))
     );
     assert_eq!(drained(&super::fixture::queue(&two).consumer(), 2).await, ["4", "5"]);
+    at_rest(&server, 0).await;
+}
+
+/// Curator's queue with ids takes any.
+#[tokio::test(start_paused = true)]
+async fn ids_that_look_like_times_are_removed_and_others_of_digits_are_delivered() {
+    let (server, one, two) = setup().await;
+    for id in ["10000000042", "79991234567", "7FFFFFFFFFFFFFFF", "100000000042", "1785000000000"] {
+        let node = format!("{PATH}/queue-|{id}|");
+        server.create_by_hand(&node, ITEM, CreateMode::PersistentSequential).expect("a new node");
+    }
+    let consumer = queue(&two).consumer();
+    let mut events = consumer.events();
+    assert_eq!(drained(&consumer, 3).await, ["a"; 3]);
+    let mut told = [within("told", SOON, events.next()).await, within("told", SOON, events.next()).await];
+    told.sort_by_key(|told| format!("{told:?}"));
+    let [far, never] = ["queue-|79991234567|0000000001", "queue-|7FFFFFFFFFFFFFFF|0000000002"].map(str::to_owned);
+    assert_eq!(told, [Some(Event::FarAhead { item: far }), Some(Event::Skipped { node: never })]);
+    for id in ["79991234567", "7FFFFFFFFFFFFFFF"] {
+        assert_eq!(queue(&one).remove(id).await, Ok(1));
+    }
     at_rest(&server, 0).await;
 }
 
@@ -112,7 +137,7 @@ async fn a_removal_works_without_the_directories_and_tells_what_is_missing() {
 async fn ids_that_cannot_be_names_or_look_like_times_are_refused() {
     let (server, one, _) = setup().await;
     let producer = queue(&one).producer();
-    for id in ["", "100000000042", "a\u{1}", &"x".repeat(256)] {
+    for id in ["", "10000000042", "7FFFFFFFFFFFFFFF", "a\u{1}", &"x".repeat(256)] {
         let error = producer.id(id).put("a").await.expect_err("it is refused");
         assert!(matches!(error, Error::InvalidOption { .. }), "{error}");
         assert_eq!(error.kind(), ErrorKind::InvalidArgument);

@@ -30,6 +30,9 @@ use crate::util::serializer::Serializer;
 use crate::util::task_set::TaskSet;
 use crate::util::wait::sleep_until_opt;
 
+/// Ten years. An item whose time is later than that is reported.
+const FAR_AHEAD_MS: i64 = 10 * 365 * 24 * 3_600_000;
+
 pub(super) struct Task<S: Serializer> {
     shared: Arc<Shared>,
     serializer: Arc<S>,
@@ -42,8 +45,8 @@ pub(super) struct Task<S: Serializer> {
     queue: Option<i64>,
     /// Nothing is listed or claimed before this time, because something failed.
     not_before: Option<Instant>,
-    /// The nodes that are not items and have been reported.
-    skipped: BTreeSet<String>,
+    /// The nodes that have been reported: those that are not items, and items with times far ahead.
+    reported: BTreeSet<String>,
     settling: TaskSet<Settled>,
     closing: bool,
     closers: Vec<oneshot::Sender<()>>,
@@ -101,7 +104,7 @@ impl<S: Serializer> Task<S> {
             items,
             queue: None,
             not_before: None,
-            skipped: BTreeSet::new(),
+            reported: BTreeSet::new(),
             settling: TaskSet::new(),
             closing: false,
             closers: Vec::new(),
@@ -288,7 +291,7 @@ impl<S: Serializer> Task<S> {
             ViewEvent::Listed(Ok(listing)) => self.handle_listing(view, listing, now),
             ViewEvent::Listed(Err(error)) => self.handle_error("list", error),
             ViewEvent::Item(name, change) => {
-                self.report_if_foreign(&name, change);
+                self.report_if_odd(&name, change);
                 if queue::is_item(&name) {
                     self.items.note_item(&name, change, now);
                 }
@@ -332,9 +335,9 @@ impl<S: Serializer> Task<S> {
             self.start_over(view);
         }
         self.queue = listing.queue;
-        let foreign: BTreeSet<&String> = listing.items.iter().filter(|name| queue::is_foreign(name)).collect();
-        self.skipped.retain(|name| foreign.contains(name));
-        foreign.into_iter().for_each(|name| self.report_if_foreign(name, Change::Created));
+        let odd: BTreeSet<&String> = listing.items.iter().filter(|name| self.oddity(name).is_some()).collect();
+        self.reported.retain(|name| odd.contains(name));
+        odd.into_iter().for_each(|name| self.report_if_odd(name, Change::Created));
         let items = listing.items.into_iter().filter(|name| queue::is_item(name));
         self.items.list(items, listing.claims.into_iter(), now);
     }
@@ -346,15 +349,24 @@ impl<S: Serializer> Task<S> {
         view.forget_reads();
     }
 
-    /// Reports a node that looks like an item but is not. Reports each such node once.
-    fn report_if_foreign(&mut self, name: &str, change: Change) {
-        if queue::is_foreign(name) {
-            if change == Change::Deleted {
-                self.skipped.remove(name);
-            } else if self.skipped.insert(name.to_owned()) {
-                self.shared.events.publish(Event::Skipped { node: name.to_owned() });
-            }
+    /// Reports each node once that looks like an item but is not, and each item whose time is far ahead.
+    fn report_if_odd(&mut self, name: &str, change: Change) {
+        if change == Change::Deleted {
+            self.reported.remove(name);
+        } else if let Some(event) = self.oddity(name)
+            && self.reported.insert(name.to_owned())
+        {
+            self.shared.events.publish(event);
         }
+    }
+
+    /// Returns the event for such a node.
+    fn oddity(&self, name: &str) -> Option<Event> {
+        if queue::is_foreign(name) {
+            return Some(Event::Skipped { node: name.to_owned() });
+        }
+        let left = queue::delayed_until_ms(name)?.saturating_sub(time::millis_at(self.shared.core.clock.time_of_day()));
+        (left > FAR_AHEAD_MS).then(|| Event::FarAhead { item: name.to_owned() })
     }
 
     /// Handles the failure to read or claim an item.

@@ -38,7 +38,8 @@ use crate::util::serializer::Serializer;
 ///
 /// Items may have a [time](Self::after), a [priority](Self::priority) or an [id](Self::id). The name of an item has
 /// room for one of these, as in Curator's queues. Each of these methods returns a clone with this setting, for all of
-/// its puts; a later setting replaces an earlier one.
+/// its puts. A later setting replaces an earlier one of the same kind. With settings of two kinds, such as an id and a
+/// time, each put is [`Error::InvalidOption`].
 ///
 /// ```no_run
 /// use zookeeper_recipes::queue::{Error, Producer, Utf8};
@@ -100,33 +101,34 @@ impl<S: Serializer> Producer<S> {
     /// Returns a clone whose items are delivered only when `delay` is over, which begins with the call that puts them.
     /// Until then they are in the queue, and other items go first. The time is one of day; see [times](super#times).
     ///
-    /// A put is [`Error::InvalidOption`] if the delay ends after the year 10888.
+    /// A put is [`Error::InvalidOption`] if the delay ends after the year 2526.
     #[doc(alias = "DistributedDelayQueue")]
     pub fn after(&self, delay: Duration) -> Self {
-        self.with(Setting::After(delay))
+        self.with(self.setting.and(Setting::After(delay)))
     }
 
     /// Returns a clone whose items are delivered only from this time on, as with [`after`](Self::after). Items with a
     /// time that is over are delivered at once.
     pub fn at(&self, time: SystemTime) -> Self {
-        self.with(Setting::At(time))
+        self.with(self.setting.and(Setting::At(time)))
     }
 
     /// Returns a clone whose items have this priority: those with lower numbers are delivered first, as in Curator's
     /// queue. Items without a priority are among those with priority 0; see [the order](super#order).
     #[doc(alias = "DistributedPriorityQueue")]
     pub fn priority(&self, priority: i32) -> Self {
-        self.with(Setting::Priority(priority))
+        self.with(self.setting.and(Setting::Priority(priority)))
     }
 
     /// Returns a clone whose items have this id, by which [`remove`](super::DistributedQueue::remove) finds them. Ids
     /// need not be unique. Slashes and vertical lines become underlines, as in Curator's queue.
     ///
     /// A put is [`Error::InvalidOption`] if the id is empty, has more than 255 bytes or a character that no path may
-    /// have, or consists of 11 or 12 digits and capitals up to F: then the item would be taken for a delayed one.
+    /// have. It is as well if the id consists of 11 digits and capitals up to F, or of 13 to 16 of them with a capital:
+    /// then the item would be taken for a delayed one.
     #[doc(alias = "DistributedIdQueue")]
     pub fn id(&self, id: impl Into<String>) -> Self {
-        self.with(Setting::Id(id.into()))
+        self.with(self.setting.and(Setting::Id(id.into())))
     }
 
     fn with(&self, setting: Setting) -> Self {
@@ -153,7 +155,7 @@ impl<S: Serializer> Producer<S> {
     /// Puts an item as [`put`](Self::put) does, to be delivered only [after](Self::after) this delay.
     ///
     /// # Errors
-    /// As [`put`](Self::put), and [`Error::InvalidOption`] if the delay ends after the year 10888.
+    /// As [`put`](Self::put), and [`Error::InvalidOption`] if the delay ends after the year 2526.
     ///
     /// # Cancel safety
     /// As [`put`](Self::put). The delay begins with the call itself.
