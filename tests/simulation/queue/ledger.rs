@@ -80,6 +80,8 @@ struct State {
     delayed: BTreeMap<Place, Instant>,
     /// Items that a consumer has tried to ack, and whether that was confirmed.
     acked: BTreeMap<String, bool>,
+    /// How many removals of each item are under way, or have an unknown outcome.
+    removing: BTreeMap<String, u32>,
     /// Items that a consumer has tried to reject, and whether that was confirmed.
     rejected: BTreeMap<String, bool>,
     held: Vec<Held>,
@@ -296,24 +298,20 @@ impl Ledger {
         self.state().delayed.insert(place.clone(), until);
     }
 
-    /// Notes that this item is about to be removed by its id. Returns whether it may leave the queue only by that.
-    pub(super) fn removes(&self, item: &str) -> bool {
-        let mut state = self.state();
-        let only = !state.acked.contains_key(item);
-        state.acked.entry(item.to_owned()).or_insert(false);
-        only
+    /// Notes that this item is about to be removed by its id.
+    pub(super) fn removes(&self, item: &str) {
+        *self.state().removing.entry(item.to_owned()).or_default() += 1;
     }
 
-    /// Notes whether an item was removed. `only` is what [`removes`](Self::removes) returned.
-    pub(super) fn removed(&self, item: &str, removed: bool, only: bool) {
+    /// Notes whether an item was removed, which is known.
+    pub(super) fn removed(&self, item: &str, removed: bool) {
         let (mut held, mut twice) = (false, false);
         {
             let mut state = self.state();
+            *state.removing.entry(item.to_owned()).or_default() -= 1;
             if removed {
                 held = state.held.iter().any(|held| held.is_believed() && held.has(item));
                 twice = state.acked.insert(item.to_owned(), true) == Some(true);
-            } else if only && state.acked.get(item) == Some(&false) && !state.places.contains_key(item) {
-                state.acked.remove(item);
             }
         }
         if held && !self.is_excused() {
@@ -433,7 +431,9 @@ impl Ledger {
         }
         let state = self.state();
         for (item, put) in &state.puts {
-            let settled = state.acked.contains_key(item) || dead.iter().any(|(letter, _)| letter == item);
+            let may_be_removed = state.removing.get(item).is_some_and(|removals| *removals > 0);
+            let settled =
+                may_be_removed || state.acked.contains_key(item) || dead.iter().any(|(letter, _)| letter == item);
             match put {
                 Put::Done if !settled => return Err(format!("{item} was put, but is lost")),
                 Put::Refused if state.places.contains_key(item) => {

@@ -256,11 +256,11 @@ impl Play {
         let client = self.world.a_client();
         let (queue, ledger) = (self.queue(client), self.ledger.clone());
         let removing = async move {
-            let only = ledger.removes(&item);
+            ledger.removes(&item);
             let removed = queue.remove(&item).await;
             ledger.note(format_args!("{item} is removed: {removed:?}"));
             match removed {
-                Ok(count @ 0..=1) => ledger.removed(&item, count == 1, only),
+                Ok(count @ 0..=1) => ledger.removed(&item, count == 1),
                 Ok(count) => ledger.object(format!("{count} items with the id {item} were removed")),
                 // It may be removed, or still be.
                 Err(_) => {}
