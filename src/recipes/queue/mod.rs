@@ -131,7 +131,7 @@
 //! many of the oldest items for the others as they usually claim meanwhile, and claims these items itself if the others
 //! do not. So with n busy consumers a few times n other items may overtake an item. An item that is put before others
 //! by its priority is taken next, even if another one has been read ahead, but not if another one has been claimed
-//! ahead.
+//! ahead. It may be reserved for other consumers as any item: then it waits for one of them, for a second at most.
 //!
 //! Items are claimed in order, but not processed in order: two consumers work on two items at once. To process one item
 //! at a time in order, let a single consumer [`take`](Consumer::take) and ack in turn, for example in the leader of a
@@ -163,7 +163,10 @@
 //! request more, for reads and claims where another consumer was faster. Consumers do not poll. Two watches of
 //! ZooKeeper 3.6 (persistent and recursive, on items and claims) report every put, claim and settlement to each of
 //! them, in about ten small messages for each item. They list once for each connection, and again after ten minutes
-//! while they want items. Consumers need the permission to read all
+//! while they want items. An item that was returned with a delay costs each consumer that wants items one read, and
+//! another one when the delay is over; while what is read turns out to be delayed, up to 64 reads are sent at once.
+//! [`remove`](DistributedQueue::remove) makes and deletes a claim for a moment, which consumers count as a claim of a
+//! rival: while many items are removed, they wait longer for their turns. Consumers need the permission to read all
 //! items and claims, because servers report nothing about others. A producer that waits for room
 //! ([`max_items`](DistributedQueueBuilder::max_items)) watches the items, and requests nothing while none leaves the
 //! queue.
@@ -254,6 +257,7 @@ pub use self::consumer::{ClaimHandle, ClaimLost, Consumer, Deliveries, Delivery,
 pub use self::dead_letter::DeadLetter;
 pub use self::error::Error;
 pub use self::events::{Event, Events};
+use self::history::History;
 pub use self::producer::{Enqueued, Producer};
 use crate::client::session::Session;
 use crate::client::{Client, ErrorKind, RetryPolicy};
@@ -370,7 +374,8 @@ impl<S: Serializer> DistributedQueue<S> {
     }
 
     /// Returns the items of the first node without taking them; `None` if there is none. They may be claimed already.
-    /// Items that were put with a time that has not come yet are left out.
+    /// Items that were put with a time that has not come yet are left out, and so are those that were returned with a
+    /// delay that is not over. It costs a listing, and one read for each of the latter that would come first.
     ///
     /// # Errors
     /// [`Error::Client`]; [`Error::Undecodable`].
@@ -383,13 +388,17 @@ impl<S: Serializer> DistributedQueue<S> {
         let now = time::millis_at(core.clock.time_of_day());
         let is_due = |name: &String| queue::delayed_until_ms(name).is_none_or(|time| time <= now);
         for name in queue::in_order(names).into_iter().filter(is_due) {
-            let data =
+            let (data, stat) =
                 match core.read("read", &join(&self.paths.path, &name), |session, path| session.get_data(path)).await {
-                    Ok((data, _)) => data,
+                    Ok(read) => read,
                     // It has been taken meanwhile, so the next item is the first.
                     Err(error) if error.kind() == ErrorKind::NoNode => continue,
                     Err(error) => return Err(self.error(error)),
                 };
+            let retry = History::read(&data, stat.czxid, stat.version).retry;
+            if retry.and_then(|retry| retry.left(now)).is_some_and(|left| left > Duration::ZERO) {
+                continue;
+            }
             let path = Arc::clone(&self.paths.path);
             let items = dead_letter::items(&*self.serializer, &data);
             return items.map(Some).map_err(|why| Error::Undecodable { path, name, why });

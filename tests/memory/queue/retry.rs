@@ -29,6 +29,7 @@ async fn an_item_put_back_for_later_comes_later_to_all_also_if_who_returned_it_i
             "has lost its session" => drop(server.expire_session(&two)),
             _ => two.close().await.expect("closed"),
         }
+        assert_eq!(queue(&one).peek().await, Ok(Some(vec!["b".to_owned()])));
         assert_eq!(drained(&other, 1).await, ["b"], "it holds no other item up");
         let later = server.client().await.expect("a client");
         let takes = [other, queue(&later).consumer(), consumer].map(|consumer| async move { consumer.take().await });
