@@ -24,7 +24,8 @@ impl Finding {
         );
         let next = format!(
             "start a consumer, or look at the log of one: it may lack permissions, or wait after failures (claims \
-             outside {path}-claims are not seen, such as those in a lock path of Curator)"
+             outside {path}-claims are not seen, such as those in a lock path of Curator; an item that was returned \
+             with a delay seems ready until then: see `retry` in its data)"
         );
         Some(Finding::warning(Problem::NoConsumer, path, what, next))
     }

@@ -21,6 +21,8 @@ use crate::output::{self, Output, note};
 const CLAIM: Duration = Duration::from_secs(5);
 /// The length of the number at the end of an item's name.
 const NUMBER: usize = 10;
+/// The length of the priority in an item's name.
+const PRIORITY: usize = 9;
 /// How long to wait before checking again whether something is there.
 const PAUSE: Duration = Duration::from_millis(50);
 
@@ -206,10 +208,24 @@ fn is_available(name: &str, now: u128) -> bool {
     let Some((key, number)) = rest.len().checked_sub(NUMBER).and_then(|at| rest.split_at_checked(at)) else {
         return false;
     };
-    let is_time = |key: &str| (11..=12).contains(&key.len()) && !key.contains(|c: char| c.is_ascii_lowercase());
-    let time = key.strip_prefix('|').and_then(|key| key.strip_suffix('|')).filter(|key| is_time(key));
-    let is_due = time.and_then(|time| u128::from_str_radix(time, 16).ok()).is_none_or(|time| time <= now);
-    number.bytes().all(|byte| byte.is_ascii_digit()) && is_due
+    let is_available = match key.strip_prefix('|').map(|key| key.strip_suffix('|').unwrap_or_default()) {
+        Some(marked) => !marked.is_empty() && time_of(marked).is_none_or(|time| time <= now),
+        None => key.is_empty() || key.len() == PRIORITY && is_digits(key) && key.starts_with(['0', '1']),
+    };
+    number.bytes().all(|byte| byte.is_ascii_digit()) && is_available
+}
+
+/// Returns the time that consumers take an id for, in milliseconds since 1970. The library has the same rule.
+fn time_of(id: &str) -> Option<u128> {
+    let has_letters = id.contains(|c: char| c.is_ascii_uppercase());
+    let is_time = id.len() == 11 || (13..=16).contains(&id.len()) && has_letters;
+    let time = i64::from_str_radix(id, 16).ok().filter(|_| is_time && is_digits(id) && !id.starts_with('0'))?;
+    time.try_into().ok()
+}
+
+/// Returns whether these are hexadecimal digits as Curator writes them.
+fn is_digits(text: &str) -> bool {
+    text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'A'..=b'F'))
 }
 
 #[cfg(test)]
@@ -230,7 +246,13 @@ mod tests {
         for name in ["0000000001", "1000000050000000001", "|my-id|0000000001", "|19F9A4A7A00|0000000001"] {
             assert!(is_available(&format!("queue-{name}"), now), "{name}");
         }
-        for name in ["queue-", "queue-1", "queue-|19F9A4A7A01|0000000001", "wake-queue-0000000001", "x"] {
+        for name in ["|100000000042|0000000001", "|1785000000000|0000000001", "0FFFFFFFF0000000001"] {
+            assert!(is_available(&format!("queue-{name}"), now), "{name}");
+        }
+        let never = "queue-|7FFFFFFFFFFFFFFF|0000000001";
+        let foreign = ["queue-", "queue-1", "queue-x0000000001", "queue-||0000000001", "queue-|a0000000001"];
+        let others = ["queue-|19F9A4A7A01|0000000001", never, "wake-queue-0000000001", "x"];
+        for name in foreign.into_iter().chain(others) {
             assert!(!is_available(name, now), "{name}");
         }
     }
