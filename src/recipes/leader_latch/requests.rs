@@ -1,6 +1,7 @@
 //! Asks participants to resign.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::error::Error;
 use super::resign_error::ResignError;
@@ -54,7 +55,7 @@ pub async fn ask_to_resign(client: &Client, node_path: &str) -> Result<bool, Res
     let steps = request(&full, RESIGN, None);
     match write(client, ASK, node_path, steps.into()).await.map_err(failed)? {
         Written::Done => Ok(true),
-        Written::Refused { step: NODE } => Ok(false),
+        Written::Refused { step: NODE, .. } => Ok(false),
         Written::Refused { .. } => {
             let participants = vec![node_path.to_owned()];
             Err(ResignError::NotRevocable { path: path.into(), participants })
@@ -83,22 +84,26 @@ pub(super) fn exists(node: String) -> Op {
 #[derive(Debug)]
 pub(super) enum Written {
     Done,
-    /// Nothing was written: the node of this step is missing, or has another version.
+    /// The node of this step is missing, or has another version.
     Refused {
         step: usize,
+        /// It was sent more than once, so an earlier copy may have been carried out. Otherwise nothing was written.
+        in_doubt: bool,
     },
 }
 
 /// Carries out these steps, or none. Carried out twice, they have the same effect, or are refused the second time as a
 /// version has changed; so this is retried like a read.
 pub(super) async fn write(client: &Client, doing: &str, path: &str, steps: Vec<Op>) -> Result<Written, client::Error> {
+    let was_sent = AtomicBool::new(false);
     let commit = |session: &Arc<Session>, _: &str| {
         let reply = session.multi(steps.clone());
+        let in_doubt = was_sent.swap(true, Ordering::Relaxed);
         async move {
             match reply.await? {
                 Multi::Committed(_) => Ok(Written::Done),
                 Multi::Refused { index, error: engine::Error::NoNode | engine::Error::BadVersion } => {
-                    Ok(Written::Refused { step: index })
+                    Ok(Written::Refused { step: index, in_doubt })
                 }
                 Multi::Refused { error, .. } => Err(error),
             }

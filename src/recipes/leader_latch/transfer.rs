@@ -258,10 +258,13 @@ impl Transfer<'_> {
         if writes.is_empty() {
             return Ok(true);
         }
-        self.may_have_asked = true;
+        let had_asked = std::mem::replace(&mut self.may_have_asked, true);
         let checks = [exists(self.full(target)), exists(request_of(&self.full(leader)))];
         let steps = checks.into_iter().chain(writes).collect();
         let written = write(self.client, ASK, &self.path, steps).await.map_err(|error| self.failed(error))?;
+        if let Written::Refused { in_doubt: false, .. } = written {
+            self.may_have_asked = had_asked;
+        }
         Ok(matches!(written, Written::Done))
     }
 
