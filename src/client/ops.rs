@@ -160,20 +160,20 @@ pub(crate) fn check_version(doing: &str, path: &str, version: Option<i32>) -> Re
 }
 
 /// The attempts of one call.
-pub(super) struct Retry<'a> {
+pub(crate) struct Retry<'a> {
     core: &'a Core,
     started: crate::util::clock::Instant,
     attempt: u32,
 }
 
 impl<'a> Retry<'a> {
-    pub(super) fn new(core: &'a Core) -> Self {
+    pub(crate) fn new(core: &'a Core) -> Self {
         Retry { core, started: core.clock.now(), attempt: 0 }
     }
 
     /// Waits before the next attempt, or returns the error if it may not be repeated or the policy allows no more
     /// attempts.
-    pub(super) async fn pause_after(
+    pub(crate) async fn pause_after(
         &mut self,
         doing: &str,
         path: &str,
@@ -300,7 +300,7 @@ impl Core {
     }
 
     /// Sends a write as [`write`](Self::write) does, but returns the engine's error for the request itself.
-    pub(super) async fn answer_to_write<T: Send + 'static>(
+    pub(crate) async fn answer_to_write<T: Send + 'static>(
         &self,
         doing: &'static str,
         path: &str,

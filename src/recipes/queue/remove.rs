@@ -6,11 +6,12 @@ use super::dead_letter;
 use super::error::Error;
 use crate::client;
 use crate::client::core::Core;
-use crate::client::ops::outcome_unknown;
+use crate::client::ops::{Retry, outcome_unknown};
 use crate::client::parents;
 use crate::client::session::Session;
-use crate::engine::{self, Multi, Op, Reply};
+use crate::engine::{Error as Refusal, Multi, Op, Reply};
 use crate::layout::queue::{Key, Paths};
+use crate::util::path::join;
 use crate::util::znode::CreateMode;
 
 /// The steps of the transaction, as a refusal names them. A claim is created and deleted, which shows that there is
@@ -44,34 +45,66 @@ fn send(session: &Session, core: &Core, paths: &Paths, name: &str) -> Reply<Mult
 
 /// Removes an item. Returns false if it is claimed, or has left the queue before.
 async fn remove_item(core: &Core, paths: &Paths, name: &str) -> Result<bool, client::Error> {
-    let mut unknown = false;
+    let path = join(&paths.path, name);
+    let mut retry = Retry::new(core);
+    // Whether a copy whose answer was lost may have removed it, or may still do so once it is free.
+    let mut in_doubt = false;
     loop {
-        let session = core.session_in_time("remove", name).await;
-        let session: Arc<Session> =
-            session.map_err(|error| if unknown { outcome_unknown("remove", name) } else { error })?;
-        let error = match core.bounded("remove", name, send(&session, core, paths, name)).await? {
-            Ok(Multi::Committed(_)) => return Ok(true),
-            Ok(Multi::Refused { index: CREATE_CLAIM, error: engine::Error::NodeExists })
-            | Ok(Multi::Refused { index: DELETE_ITEM, error: engine::Error::NoNode }) => {
-                // A copy whose answer was lost may have removed it before, or may still do so once it is free.
-                return if unknown { Err(outcome_unknown("remove", name)) } else { Ok(false) };
+        let again = match core.answer_to_write("remove", &path, |session, _| send(session, core, paths, name)).await {
+            Ok(Ok(Multi::Committed(_))) => return Ok(true),
+            Ok(Ok(
+                Multi::Refused { index: CREATE_CLAIM, error: Refusal::NodeExists }
+                | Multi::Refused { index: DELETE_ITEM, error: Refusal::NoNode },
+            )) if !in_doubt => return Ok(false),
+            Ok(Ok(Multi::Refused { index: CREATE_CLAIM, error: Refusal::NoNode })) => {
+                core.read("remove", &path, |session, _| create_claims(Arc::clone(session), core, paths)).await
             }
-            Ok(Multi::Refused { index: CREATE_CLAIM, error: engine::Error::NoNode }) => {
-                match parents::ensure(&session, &paths.claims, &[], &core.config.acls).await {
-                    Ok(()) => continue,
-                    Err(error) => error,
-                }
+            Ok(Ok(Multi::Refused { error, .. }) | Err(error)) => {
+                in_doubt |= error.leaves_outcome_unknown();
+                retry.pause_after("remove", &path, error, Refusal::is_transient).await
             }
-            Ok(Multi::Refused { error, .. }) => error,
-            Err(error) => {
-                unknown |= error.leaves_outcome_unknown();
-                error
-            }
+            Err(error) => Err(error),
         };
-        if !error.is_transient() {
-            let error = client::Error::from_engine("remove", name, error);
-            return Err(if unknown { outcome_unknown("remove", name) } else { error });
-        }
-        tokio::time::sleep(core.config.tick / 16).await;
+        again.map_err(|error| if in_doubt { outcome_unknown("remove", &path) } else { error })?;
+    }
+}
+
+/// Creates the directory of the claims. That is harmless to repeat, so it is retried as a read.
+async fn create_claims(session: Arc<Session>, core: &Core, paths: &Paths) -> Result<(), Refusal> {
+    parents::ensure(&session, &paths.claims, &[], &core.config.acls).await
+}
+
+#[cfg(all(test, feature = "testing"))]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::time::Instant;
+
+    use super::*;
+    use crate::client::{Client, ErrorKind, RetryPolicy};
+    use crate::testing::TestingServer;
+
+    /// The client refuses requests as a server that throttles does, while it has too many bytes of unanswered ones.
+    #[tokio::test(start_paused = true)]
+    async fn a_removal_that_is_always_throttled_fails_as_the_retry_policy_says() {
+        let (server, delay, bytes) = (TestingServer::start(), Duration::from_millis(10), 1 << 26);
+        let builder = Client::builder_for_testing(&server).retry(RetryPolicy::n_times(3, delay));
+        let client = builder.max_request_bytes(2 * bytes).connect().await.expect("a client");
+        let session = client.core().connected_session().await.expect("a session");
+        server.black_hole(&client);
+        let _unanswered = session.set_data("/a", &vec![0; bytes], None);
+        let (paths, began) = (Paths::new("/q", None, str::to_owned), Instant::now());
+        let error = remove_item(client.core(), &paths, "queue-0000000001").await.expect_err("throttled");
+        assert_eq!((error.kind(), began.elapsed()), (ErrorKind::Throttled, 3 * delay));
+    }
+
+    /// Its name is from a listing, and a consumer may have acked it since.
+    #[tokio::test(start_paused = true)]
+    async fn an_item_that_has_left_the_queue_is_not_removed_even_if_no_directory_is_left() {
+        let server = TestingServer::start();
+        let client = Client::builder_for_testing(&server).connect().await.expect("a client");
+        let paths = Paths::new("/q", None, str::to_owned);
+        assert_eq!(remove_item(client.core(), &paths, "queue-0000000001").await, Ok(false));
+        assert_eq!(server.paths(), ["/q-claims"]);
     }
 }
