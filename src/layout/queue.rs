@@ -124,6 +124,12 @@ pub(crate) fn is_item_of_any_kind(name: &str) -> bool {
     kazoo::is_entry(name) || is_item(name)
 }
 
+/// Returns whether this is the name of an item that may be delivered at this time, in milliseconds since 1970. The
+/// delay of an item that was returned with one is not in its name.
+pub(crate) fn is_due(name: &str, now: i64) -> bool {
+    is_item(name) && delayed_until_ms(name).is_none_or(|time| time <= now)
+}
+
 /// Returns the end of the delay in the name of an item, in milliseconds since 1970. In a queue with ids, an id of
 /// eleven digits and capitals up to F looks the same.
 pub(crate) fn delayed_until_ms(name: &str) -> Option<i64> {

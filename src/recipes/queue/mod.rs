@@ -259,6 +259,7 @@ pub use self::error::Error;
 pub use self::events::{Event, Events};
 use self::history::History;
 pub use self::producer::{Enqueued, Producer};
+pub use self::time::is_due;
 use crate::client::session::Session;
 use crate::client::{Client, ErrorKind, RetryPolicy};
 use crate::layout::queue::{self, Paths};
@@ -386,8 +387,7 @@ impl<S: Serializer> DistributedQueue<S> {
         let core = self.client.core();
         let names = dead_letter::children(core, &self.paths.path).await.map_err(|error| self.error(error))?;
         let now = time::millis_at(core.clock.time_of_day());
-        let is_due = |name: &String| queue::delayed_until_ms(name).is_none_or(|time| time <= now);
-        for name in queue::in_order(names).into_iter().filter(is_due) {
+        for name in queue::in_order(names).into_iter().filter(|name| queue::is_due(name, now)) {
             let (data, stat) =
                 match core.read("read", &join(&self.paths.path, &name), |session, path| session.get_data(path)).await {
                     Ok(read) => read,

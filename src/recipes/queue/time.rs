@@ -2,6 +2,28 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use crate::layout::queue;
+
+/// Returns whether the node of a queue with this name is an item that may be delivered at this time: one that was put
+/// without a time, or whose time has come. This is the rule of the consumers, for programs that list a queue.
+///
+/// The name does not say whether a consumer has claimed the item, nor whether it was returned with a delay that is not
+/// over.
+///
+/// ```
+/// use std::time::{Duration, UNIX_EPOCH};
+/// use zookeeper_recipes::queue::is_due;
+///
+/// let now = UNIX_EPOCH + Duration::from_millis(0x19f_9a4a_7a00);
+/// assert!(is_due("queue-0000000001", now));
+/// assert!(is_due("queue-|19F9A4A7A00|0000000001", now));
+/// assert!(!is_due("queue-|19F9A4A7A01|0000000001", now), "a millisecond early");
+/// assert!(!is_due("not-an-item", now));
+/// ```
+pub fn is_due(name: &str, now: SystemTime) -> bool {
+    queue::is_due(name, millis_at(now))
+}
+
 /// Returns the last millisecond that has begun by `time`.
 pub(super) fn millis_at(time: SystemTime) -> i64 {
     match time.duration_since(UNIX_EPOCH) {
@@ -37,5 +59,22 @@ mod tests {
         assert_eq!(millis_after(at(7), Duration::MAX), i64::MAX);
         assert_eq!(millis_at(UNIX_EPOCH - Duration::from_secs(1)), 0);
         assert_eq!([between(3, 5), between(5, 3)], [Duration::from_millis(2), Duration::ZERO]);
+    }
+
+    #[test]
+    fn what_is_due_is_an_item_whose_time_has_come() {
+        let now = UNIX_EPOCH + Duration::from_millis(0x19f_9a4a_7a00);
+        for name in ["0000000001", "1000000050000000001", "|my-id|0000000001", "|19F9A4A7A00|0000000001"] {
+            assert!(is_due(&format!("queue-{name}"), now), "{name}");
+        }
+        for name in ["|100000000042|0000000001", "|1785000000000|0000000001", "0FFFFFFFF0000000001"] {
+            assert!(is_due(&format!("queue-{name}"), now), "{name}");
+        }
+        let never = "queue-|7FFFFFFFFFFFFFFF|0000000001";
+        let foreign = ["queue-", "queue-1", "queue-x0000000001", "queue-||0000000001", "queue-|a0000000001"];
+        let others = ["queue-|19F9A4A7A01|0000000001", never, "wake-queue-0000000001", "x"];
+        for name in foreign.into_iter().chain(others) {
+            assert!(!is_due(name, now), "{name}");
+        }
     }
 }

@@ -2,13 +2,13 @@
 
 use std::collections::HashSet;
 use std::convert::Infallible;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime};
 
 use clap::Args;
 use futures::StreamExt;
 use serde::Serialize;
 use tokio::time::{Instant, sleep_until};
-use zookeeper_recipes::queue::{Consumer, Delivery, DistributedQueue, Event, Events, RawBytes};
+use zookeeper_recipes::queue::{Consumer, Delivery, DistributedQueue, Event, Events, RawBytes, is_due};
 use zookeeper_recipes::{Client, ErrorKind};
 
 use super::{check_exists, failed, of};
@@ -19,10 +19,6 @@ use crate::output::{self, Output, note};
 
 /// How long a claim of what is there may take once the time is over.
 const CLAIM: Duration = Duration::from_secs(5);
-/// The length of the number at the end of an item's name.
-const NUMBER: usize = 10;
-/// The length of the priority in an item's name.
-const PRIORITY: usize = 9;
 /// How long to wait before checking again whether something is there.
 const PAUSE: Duration = Duration::from_millis(50);
 
@@ -154,12 +150,12 @@ impl Taking<'_> {
         }
     }
 
-    /// Returns whether there is an item that no consumer has claimed.
+    /// Returns whether there is an item that no consumer has claimed. One that was returned with a delay counts.
     async fn has_free_items(&self) -> Result<bool, Ending> {
         let claimed: HashSet<String> = self.children(&self.claims).await?.into_iter().collect();
         let names = self.children(self.path).await?;
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
-        Ok(names.iter().any(|name| is_available(name, now) && !claimed.contains(name)))
+        let now = SystemTime::now();
+        Ok(names.iter().any(|name| is_due(name, now) && !claimed.contains(name)))
     }
 
     async fn children(&self, path: &str) -> Result<Vec<String>, Ending> {
@@ -201,33 +197,6 @@ fn append(bytes: &mut Vec<u8>, output: Output, path: &str, item: &[u8]) -> Resul
     Ok(())
 }
 
-/// Returns whether this is the name of an item that may be taken at this time, in milliseconds since 1970. One that was
-/// returned with a delay seems available: the delay is in its data.
-fn is_available(name: &str, now: u128) -> bool {
-    let rest = name.strip_prefix("queue-").unwrap_or_default();
-    let Some((key, number)) = rest.len().checked_sub(NUMBER).and_then(|at| rest.split_at_checked(at)) else {
-        return false;
-    };
-    let is_available = match key.strip_prefix('|').map(|key| key.strip_suffix('|').unwrap_or_default()) {
-        Some(marked) => !marked.is_empty() && time_of(marked).is_none_or(|time| time <= now),
-        None => key.is_empty() || key.len() == PRIORITY && is_digits(key) && key.starts_with(['0', '1']),
-    };
-    number.bytes().all(|byte| byte.is_ascii_digit()) && is_available
-}
-
-/// Returns the time that consumers take an id for, in milliseconds since 1970. The library has the same rule.
-fn time_of(id: &str) -> Option<u128> {
-    let has_letters = id.contains(|c: char| c.is_ascii_uppercase());
-    let is_time = id.len() == 11 || (13..=16).contains(&id.len()) && has_letters;
-    let time = i64::from_str_radix(id, 16).ok().filter(|_| is_time && is_digits(id) && !id.starts_with('0'))?;
-    time.try_into().ok()
-}
-
-/// Returns whether these are hexadecimal digits as Curator writes them.
-fn is_digits(text: &str) -> bool {
-    text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'A'..=b'F'))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -238,22 +207,5 @@ mod tests {
         append(&mut bytes, Output { json: false }, "/q/queue-0000000001", b"a\xff").expect("it is a line");
         append(&mut bytes, Output { json: true }, "/q/queue-0000000001", b"b").expect("it is a line");
         assert_eq!(bytes, b"a\xff\n{\"path\":\"/q/queue-0000000001\",\"item\":\"b\"}\n");
-    }
-
-    #[test]
-    fn names_of_items() {
-        let now = 0x19f_9a4a_7a00;
-        for name in ["0000000001", "1000000050000000001", "|my-id|0000000001", "|19F9A4A7A00|0000000001"] {
-            assert!(is_available(&format!("queue-{name}"), now), "{name}");
-        }
-        for name in ["|100000000042|0000000001", "|1785000000000|0000000001", "0FFFFFFFF0000000001"] {
-            assert!(is_available(&format!("queue-{name}"), now), "{name}");
-        }
-        let never = "queue-|7FFFFFFFFFFFFFFF|0000000001";
-        let foreign = ["queue-", "queue-1", "queue-x0000000001", "queue-||0000000001", "queue-|a0000000001"];
-        let others = ["queue-|19F9A4A7A01|0000000001", never, "wake-queue-0000000001", "x"];
-        for name in foreign.into_iter().chain(others) {
-            assert!(!is_available(name, now), "{name}");
-        }
     }
 }
