@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
+use zookeeper_recipes::Client;
 use zookeeper_recipes::leader_latch::{LatchStatus, LeaderLatch, LeaderLatchListener, Leadership};
 
 use crate::fixture::{eventually, within};
@@ -20,6 +21,23 @@ pub(crate) async fn leads(latch: &LeaderLatch) -> Leadership {
     let what = format!("{} leads", latch.id());
     let waiting = within(&what, SOON, latch.wait_for_leadership());
     waiting.await.unwrap_or_else(|error| panic!("{what}: {error}"))
+}
+
+/// Starts a latch that can be asked to resign, and waits until it can be.
+pub(crate) async fn askable(client: &Client, path: &str, id: &str) -> LeaderLatch {
+    let latch = LeaderLatch::builder(client, path).id(id).revocable(Duration::ZERO).start().expect("the latch starts");
+    eventually("it can be asked", SOON, || async {
+        let Some(node) = latch.our_path() else { return false };
+        accepts_requests(client, path, &node).await
+    })
+    .await;
+    latch
+}
+
+/// Whether there is a node for requests to the participant with this node.
+pub(crate) async fn accepts_requests(client: &Client, path: &str, node: &str) -> bool {
+    let request = node.replace(path, &format!("{path}-requests")) + "-request";
+    client.exists(&request).await.expect("an answer").is_some()
 }
 
 /// As `leads`, for a latch that may be told of an error in between.

@@ -2,26 +2,16 @@
 
 use std::time::Duration;
 
-use zookeeper_recipes::leader_latch::{LeaderLatch, ResignError, ask_to_resign, transfer};
+use zookeeper_recipes::leader_latch::{LeaderLatch, Participant, ResignError, ask_to_resign, transfer};
 use zookeeper_recipes::{Client, CreateMode};
 
-use super::fixture::{Fixture, SOON, builder, connect, eventually, leads, line_becomes, within};
+use super::fixture::{
+    Fixture, SOON, accepts_requests, askable, builder, connect, eventually, leads, line_becomes, within,
+};
 use crate::support::{Ensemble, unique_path};
 
 const WITHIN: Duration = Duration::from_secs(15);
 const T: Duration = Duration::from_secs(10);
-
-/// Starts a latch that can be asked to resign, and waits until it can be.
-async fn revocable(client: &Client, path: &str, id: &str) -> LeaderLatch {
-    let latch = LeaderLatch::builder(client, path).id(id).revocable(Duration::ZERO).start().expect("the latch starts");
-    eventually("it can be asked", SOON, || async {
-        let Some(node) = latch.our_path() else { return false };
-        let request = node.replace(path, &format!("{path}-requests")) + "-request";
-        client.exists(&request).await.expect("an answer").is_some()
-    })
-    .await;
-    latch
-}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_leader_resigns_and_a_chosen_one_leads() {
@@ -30,7 +20,7 @@ async fn a_leader_resigns_and_a_chosen_one_leads() {
     let path = fixture.path.as_str();
     let mut line = Vec::new();
     for (number, id) in ["a", "b", "c"].into_iter().enumerate() {
-        line.push(revocable(if number % 2 == 0 { &one } else { &other }, path, id).await);
+        line.push(askable(if number % 2 == 0 { &one } else { &other }, path, id).await);
     }
     let javas = format!("{path}/_c_2d4a32dc-0000-4000-8000-000000000000-latch-");
     let javas = other.create(&javas, "java", CreateMode::EphemeralSequential).await.expect("created");
@@ -58,6 +48,20 @@ async fn a_leader_resigns_and_a_chosen_one_leads() {
     .await;
 }
 
+/// Transfers the leadership, and waits for participants that have just entered: they cannot be asked for a moment.
+async fn transferred(caller: &Client, path: &str, id: &str) -> Result<Participant, ResignError> {
+    loop {
+        match transfer(caller, path, id, WITHIN).await {
+            Err(ResignError::NotRevocable { participants, .. }) => {
+                for node in participants {
+                    eventually("it can be asked", SOON, || accepts_requests(caller, path, &node)).await;
+                }
+            }
+            outcome => return outcome,
+        }
+    }
+}
+
 /// Each participant, and the caller, at another server: what one has written, another may see late.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn participants_and_caller_at_servers_of_their_own() {
@@ -69,18 +73,13 @@ async fn participants_and_caller_at_servers_of_their_own() {
     }
     let mut line = Vec::new();
     for (client, id) in clients.iter().zip(["a", "b", "c"]) {
-        line.push(revocable(client, &path, id).await);
+        line.push(askable(client, &path, id).await);
     }
     for round in 0..5 {
         for (latch, id) in line.iter().zip(["a", "b", "c"]) {
             let caller = &clients[(round + 1) % 3];
-            let leader = loop {
-                match within("it is transferred", SOON, transfer(caller, &path, id, WITHIN)).await {
-                    // One that has just entered again cannot be asked for a moment.
-                    Err(ResignError::NotRevocable { .. }) => tokio::time::sleep(Duration::from_millis(5)).await,
-                    leader => break leader.unwrap_or_else(|error| panic!("round {round}, {id}: {error}")),
-                }
-            };
+            let leader = within("it is transferred", SOON, transferred(caller, &path, id)).await;
+            let leader = leader.unwrap_or_else(|error| panic!("round {round}, {id}: {error}"));
             // It may learn later than the caller that it leads.
             assert_eq!(leader.fencing_token, leads(latch).await.fencing_token(), "round {round}, {id}");
         }

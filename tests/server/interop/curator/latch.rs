@@ -1,24 +1,11 @@
 //! Curator's leader latch in a line with ours, some of which are asked to resign.
 
-use std::time::Duration;
-
-use zookeeper_recipes::Client;
-use zookeeper_recipes::leader_latch::{LeaderLatch, ResignError, ask_to_resign, transfer};
+use zookeeper_recipes::leader_latch::{ResignError, ask_to_resign, transfer};
 
 use super::Curator;
 use crate::interop::{PATIENCE, connect};
+use crate::latches::askable;
 use crate::support::{ZooKeeper, eventually, unique_path, within};
-
-async fn revocable(client: &Client, path: &str, id: &str) -> LeaderLatch {
-    let latch = LeaderLatch::builder(client, path).id(id).revocable(Duration::ZERO).start().expect("the latch starts");
-    eventually("it can be asked", PATIENCE, || async {
-        let Some(node) = latch.our_path() else { return false };
-        let request = node.replace(path, &format!("{path}-requests")) + "-request";
-        client.exists(&request).await.expect("an answer").is_some()
-    })
-    .await;
-    latch
-}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs a JDK and Curator's jars; .ci/full runs it"]
@@ -27,7 +14,7 @@ async fn a_latch_of_curator_is_never_asked_and_can_be_chosen() {
     let path = unique_path("curator-latch");
     let client = connect(server.connect_string()).await;
     let mut curator = Curator::latch(&server.connect_string(), &path, "java").await;
-    let (one, two) = (revocable(&client, &path, "one").await, revocable(&client, &path, "two").await);
+    let (one, two) = (askable(&client, &path, "one").await, askable(&client, &path, "two").await);
     within("it leads", PATIENCE, one.wait_for_leadership()).await.expect("it leads");
     assert_eq!(curator.ask("start").await, "ok");
     let javas = || async {
@@ -35,7 +22,7 @@ async fn a_latch_of_curator_is_never_asked_and_can_be_chosen() {
         all.len() == 3
     };
     eventually("Curator is in the line", PATIENCE, javas).await;
-    let last = revocable(&client, &path, "last").await;
+    let last = askable(&client, &path, "last").await;
 
     ask_to_resign(&client, &one.our_path().expect("it leads")).await.expect("asked");
     within("the next one leads", PATIENCE, two.wait_for_leadership()).await.expect("it leads");
