@@ -110,8 +110,7 @@ impl<S: Serializer> DistributedQueueBuilder<S> {
     /// time limit of the policy has no effect, because it is not known when the item first failed.
     ///
     /// A delay of more than 30 days ends after 30 days. Its end is a time of day in the item's data, to which all
-    /// consumers keep; see [items that
-    /// fail](super#items-that-fail).
+    /// consumers keep; see [items that fail](super#items-that-fail).
     #[doc(alias = "ErrorMode")]
     pub fn retry_delay(mut self, policy: RetryPolicy) -> Self {
         self.options.retry_delay = policy;

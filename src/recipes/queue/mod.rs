@@ -130,8 +130,9 @@
 //! Consumers that claim at the same moment take turns, so that they do not all try for the same item. Each reserves as
 //! many of the oldest items for the others as they usually claim meanwhile, and claims these items itself if the others
 //! do not. So with n busy consumers a few times n other items may overtake an item. An item that is put before others
-//! by its priority is taken next, even if another one has been read ahead, but not if another one has been claimed
-//! ahead. It may be reserved for other consumers as any item: then it waits for one of them, for a second at most.
+//! by its priority is taken next, even if a consumer has read the data of another one already, but not before those
+//! that a consumer has claimed [in advance](DistributedQueueBuilder::prefetch). It may be reserved for other consumers
+//! as any item: then it waits for one of them, for a second at most.
 //!
 //! Items are claimed in order, but not processed in order: two consumers work on two items at once. To process one item
 //! at a time in order, let a single consumer [`take`](Consumer::take) and ack in turn, for example in the leader of a

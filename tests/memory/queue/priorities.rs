@@ -23,7 +23,7 @@ async fn lower_priorities_come_first_and_equal_ones_in_the_order_of_their_puts()
     at_rest(&server, 0).await;
 }
 
-/// Curator's testSortingWhileTaking: also if the next item has been read ahead.
+/// Curator's testSortingWhileTaking. The consumer has read the data of the next item by then, but has not claimed it.
 #[tokio::test(start_paused = true)]
 async fn an_urgent_item_comes_right_after_the_one_in_hand() {
     let (_server, one, two) = setup().await;

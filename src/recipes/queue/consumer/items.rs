@@ -208,8 +208,9 @@ impl Items {
         }
     }
 
-    /// Plans the reads and claims so that `wanted` items are claimed. If there are no other consumers, `ahead` more are
-    /// read ahead. Items are claimed in order, except that those reserved for other consumers are skipped.
+    /// Plans the reads and claims so that `wanted` items are claimed. If there are no other consumers, the data of so
+    /// many more items as `ahead` is read, and these are not claimed yet. Items are claimed in order, except that those
+    /// reserved for other consumers are skipped.
     pub(super) fn plan(&mut self, wanted: usize, ahead: usize, now: Instant) -> Steps {
         let mut steps = Steps::default();
         if self.is_alone() {
