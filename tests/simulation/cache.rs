@@ -23,7 +23,7 @@ fn servers(seed: u64) -> TestingServerBuilder {
 
 #[test]
 fn cache() {
-    let least = Figures { faults: 10, turns: 100, hand_overs: 6, cancelled: 4, millis: 0 };
+    let least = Figures { faults: 10, turns: 100, hand_overs: 4, cancelled: 2, millis: 0 };
     seeds::run_all("cache", least, run);
 }
 

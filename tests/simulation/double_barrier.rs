@@ -8,7 +8,7 @@ use crate::seeds::{self, Figures};
 
 #[test]
 fn double_barrier() {
-    let least = Figures { faults: 10, turns: 7, hand_overs: 30, cancelled: 4, millis: 0 };
+    let least = Figures { faults: 10, turns: 5, hand_overs: 20, cancelled: 4, millis: 0 };
     seeds::run_all("double_barrier", least, play::run);
 }
 

@@ -10,7 +10,7 @@ use crate::stage;
 
 #[test]
 fn leader_selector() {
-    let least = Figures { faults: 15, turns: 20, hand_overs: 15, cancelled: 1, millis: 0 };
+    let least = Figures { faults: 15, turns: 8, hand_overs: 6, cancelled: 1, millis: 0 };
     seeds::run_all("leader_selector", least, stage::run::<Terms>);
 }
 

@@ -17,7 +17,7 @@ async fn run(seed: u64) -> Outcome {
 
 #[test]
 fn partition_assigner() {
-    let least = Figures { faults: 5, turns: 5, hand_overs: 2, cancelled: 1, millis: 0 };
+    let least = Figures { faults: 5, turns: 3, hand_overs: 1, cancelled: 1, millis: 0 };
     seeds::run_all("partition_assigner", least, run);
 }
 

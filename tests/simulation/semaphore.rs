@@ -8,7 +8,7 @@ use crate::seeds::{self, Figures};
 
 #[test]
 fn semaphore() {
-    let least = Figures { faults: 12, turns: 12, hand_overs: 8, cancelled: 3, millis: 0 };
+    let least = Figures { faults: 10, turns: 8, hand_overs: 6, cancelled: 2, millis: 0 };
     seeds::run_all("semaphore", least, play::run);
 }
 
