@@ -14,6 +14,7 @@ use crate::client::owned_node::HandedOver;
 use crate::client::session::Session;
 use crate::client::{Error, ErrorKind};
 use crate::engine;
+use crate::layout::rank::Rank;
 use crate::util::backoff::{AFTER_DELETION, AFTER_REFUSAL, Backoff};
 use crate::util::clock;
 
@@ -33,6 +34,8 @@ pub(crate) struct Contender {
     stage: Stage,
     core: Arc<Core>,
     spec: Arc<Spec>,
+    /// Whether it gives way at its next entry.
+    gives_way: bool,
     failures: Backoff,
     deletions: Backoff,
     began: clock::Instant,
@@ -49,6 +52,7 @@ impl Contender {
             stage: Stage::Out(None),
             core: Arc::clone(core),
             spec: Arc::clone(spec),
+            gives_way: false,
             failures: Backoff::new(AFTER_REFUSAL),
             deletions: Backoff::new(AFTER_DELETION),
             began: core.clock.now(),
@@ -76,7 +80,8 @@ impl Contender {
                 }
                 let Ok(session) = self.core.connected_session().await else { return State::Closed };
                 self.began = self.core.clock.now();
-                self.stage = Stage::Entering(Box::new(Entry::new(&self.core, session, &self.spec)));
+                let rank = self.spec.priority.map(|priority| Rank { priority, gives_way: self.gives_way });
+                self.stage = Stage::Entering(Box::new(Entry::new(&self.core, session, &self.spec, rank)));
                 return State::Entering;
             }
             Stage::Entering(entry) => match entry.enter().await {
@@ -109,6 +114,12 @@ impl Contender {
         if let Stage::Inside(place) = &mut self.stage {
             place.watch_own_node();
         }
+    }
+
+    /// From its next entry on, a contender with a priority gives way, or no longer does. Its present place stays what
+    /// it is.
+    pub(crate) fn give_way(&mut self, gives_way: bool) {
+        self.gives_way = gives_way;
     }
 
     /// Waits until it has a node.

@@ -14,6 +14,7 @@ use crate::client::session::{Contending, Session};
 use crate::client::{Error, parents, protection};
 use crate::engine::{self, Reply};
 use crate::layout::parts;
+use crate::layout::rank::{Rank, base_with};
 use crate::util::path::join as join_path;
 use crate::util::znode::{CreateMode, Stat};
 
@@ -76,9 +77,9 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    pub(super) fn new(core: &Arc<Core>, session: Arc<Session>, spec: &Arc<Spec>) -> Self {
+    pub(super) fn new(core: &Arc<Core>, session: Arc<Session>, spec: &Arc<Spec>, rank: Option<Rank>) -> Self {
         let prefix = parts::protection(core.random.uuid());
-        let requested = join_path(&spec.dir, &format!("{prefix}{}", spec.base));
+        let requested = join_path(&spec.dir, &format!("{prefix}{}", base_with(rank, spec.base)));
         let (core, spec, _contending) = (Arc::clone(core), Arc::clone(spec), session.contender());
         Entry { core, session, spec, _contending, prefix, requested, flight: None, node: None }
     }

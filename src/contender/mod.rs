@@ -57,6 +57,9 @@ pub(crate) struct Spec {
     pub(crate) dir: Arc<str>,
     /// The end of our node's name before the number: `latch-`, `lock-`.
     pub(crate) base: &'static str,
+    /// The priority among the participants of an election that our node's name states. A contender that has one is in
+    /// the state [`Next`](State::Next) when only the leader is before it.
+    pub(crate) priority: Option<u32>,
     /// Other bases that belong to the same line.
     pub(crate) also_count: Vec<String>,
     /// What it waits for.
@@ -77,6 +80,7 @@ impl Spec {
         Spec {
             dir: core.full_path(path).into(),
             base,
+            priority: None,
             also_count: Vec::new(),
             rule: Rule::Alone,
             data: id.as_bytes().to_vec(),
@@ -89,7 +93,7 @@ impl Spec {
     /// Returns the line of a lock in this directory, for contenders under this rule.
     pub(crate) fn of_lock(dir: String, base: &'static str, also_count: Vec<String>, rule: Rule, data: Vec<u8>) -> Self {
         let (dir, left_behind) = (dir.into(), LeftBehind::default());
-        Spec { dir, base, also_count, rule, data, watch_own: false, takes_mark: true, left_behind }
+        Spec { dir, base, priority: None, also_count, rule, data, watch_own: false, takes_mark: true, left_behind }
     }
 
     /// Returns nodes in this directory that hold when their recipe admits them.
@@ -112,6 +116,8 @@ pub(crate) enum State {
     Entered(Arc<str>),
     /// Another contender is before it.
     Behind,
+    /// Only the leader is before it. A contender without a [priority](Spec::priority) is `Behind` then too.
+    Next,
     /// It is first, but the lease is not proven yet.
     Unproven,
     /// It is first, and its session is known to be alive.
@@ -133,6 +139,7 @@ impl State {
             State::Entering => "entering",
             State::Entered(_) => "entered",
             State::Behind => "behind",
+            State::Next => "next",
             State::Unproven => "unproven",
             State::Held(_) => "held",
             State::Suspended => "suspended",

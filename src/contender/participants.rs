@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use super::names;
 use crate::client::{Client, Error, ErrorKind};
-use crate::util::path::join;
+use crate::layout::rank::rank_of;
+use crate::util::path::{join, split};
 use crate::util::task_set::TaskSet;
 use crate::util::znode::Stat;
 
@@ -37,18 +38,28 @@ pub struct Participant {
     pub path: String,
     /// The transaction that created its node, which is its fencing token while it leads.
     pub fencing_token: i64,
+    /// Its priority, if it has one: a participant with a lower number is to lead before it.
+    pub priority: Option<u32>,
+    /// It has resigned or was asked to, and claims no precedence by its priority until it has led again.
+    pub gives_way: bool,
 }
 
 impl Participant {
     pub(crate) fn new(id: &[u8], path: String, stat: &Stat, is_leader: bool) -> Self {
-        Participant { id: String::from_utf8_lossy(id).into_owned(), is_leader, path, fencing_token: stat.czxid }
+        let (id, rank) = (String::from_utf8_lossy(id).into_owned(), rank_of(split(&path).1));
+        let (priority, gives_way) = (rank.map(|rank| rank.priority), rank.is_some_and(|rank| rank.gives_way));
+        Participant { id, is_leader, path, fencing_token: stat.czxid, priority, gives_way }
     }
 }
 
 impl fmt::Display for Participant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let leads = if self.is_leader { ", leading" } else { "" };
-        write!(f, "{:?} ({}{leads})", self.id, self.path)
+        write!(f, "{:?} ({}", self.id, self.path)?;
+        if let Some(priority) = self.priority {
+            let gives_way = if self.gives_way { ", gives way" } else { "" };
+            write!(f, ", priority {priority}{gives_way}")?;
+        }
+        f.write_str(if self.is_leader { ", leading)" } else { ")" })
     }
 }
 

@@ -5,10 +5,10 @@
 //! <path>-requests/_c_<uuid>-latch-<number>-request    it can be asked: ephemeral, of the same session
 //! ```
 //!
-//! The participant itself creates the node of requests. Its data is empty, or the request: `resign`, which a transfer
-//! follows by a space and a UUID of its own, to withdraw no request of another. As its name contains that of the
-//! participant's node, a request never reaches a later node of the same participant. The name ends in no number, so
-//! that no client takes it for a participant.
+//! The participant itself creates the node of requests. Its data is empty, or the request: `resign`. A transfer adds a
+//! space and its own UUID, so that it withdraws only what it has written. A participant that is to lead because of its
+//! priority adds ` priority`. As the name of the node contains that of the participant's node, a request never reaches
+//! a later node of the same participant. The name ends in no number, so that no client takes it for a participant.
 
 use uuid::Uuid;
 
@@ -22,6 +22,8 @@ const REQUEST: &str = "-request";
 
 /// The request to give up the place in the line, and the leadership with it.
 pub(crate) const RESIGN: &[u8] = b"resign";
+/// The request of the next in line, which has a lower priority. Who follows it does not give way.
+pub(crate) const RESIGN_FOR_PRIORITY: &[u8] = b"resign priority";
 /// No request.
 pub(crate) const NO_REQUEST: &[u8] = b"";
 
@@ -30,7 +32,7 @@ pub(crate) fn resign_for(transfer: Uuid) -> Vec<u8> {
     [RESIGN, format!(" {transfer}").as_bytes()].concat()
 }
 
-/// Returns whether this data of a node of requests is a request to resign, of a transfer or of another client.
+/// Returns whether this data of a node of requests is a request to resign, of any kind.
 pub(crate) fn asks_to_resign(data: &[u8]) -> bool {
     data.strip_prefix(RESIGN).is_some_and(|rest| rest.is_empty() || rest.starts_with(b" "))
 }
@@ -61,8 +63,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_request_is_one_of_anybody_or_of_a_transfer() {
-        assert!(asks_to_resign(RESIGN) && asks_to_resign(&resign_for(Uuid::nil())));
+    fn every_kind_of_request_asks_to_resign() {
+        for request in [RESIGN, RESIGN_FOR_PRIORITY, &resign_for(Uuid::nil())] {
+            assert!(asks_to_resign(request), "{request:?}");
+        }
         assert_ne!(resign_for(Uuid::nil()), resign_for(Uuid::max()));
         assert!(!asks_to_resign(NO_REQUEST) && !asks_to_resign(b"resigned") && !asks_to_resign(b"please"));
     }

@@ -1,4 +1,5 @@
 //! The znodes of a line: `_c_<uuid>-<base><number>`. The base says what the owner wants. The server appends the number.
+//! A participant of an election may state its [rank](super::rank) before the base.
 
 /// The base of a leader latch.
 pub(crate) const LATCH: &str = "latch-";

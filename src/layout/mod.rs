@@ -10,6 +10,7 @@ pub(crate) mod partition_assigner;
 pub(crate) mod parts;
 pub(crate) mod persistent_node;
 pub(crate) mod queue;
+pub(crate) mod rank;
 pub(crate) mod semaphore;
 #[cfg(any(feature = "service-discovery", feature = "inspect"))]
 pub(crate) mod service_discovery;

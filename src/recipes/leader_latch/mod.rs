@@ -1,7 +1,8 @@
 //! Leader election in which the leader leads until it closes its latch or loses its place: Curator's `LeaderLatch`.
 //!
-//! Every participant creates a node in one directory. The participant whose node has the lowest number leads. Java
-//! services that use Curator's latch on the same path take part in the same election.
+//! Every participant creates a node in one directory. The participant whose node has the lowest number leads. With
+//! [priorities](LeaderLatchBuilder::priority) those that are to lead later go to the end of the line. Java services
+//! that use Curator's latch on the same path take part in the same election.
 //!
 //! ```no_run
 //! use zookeeper_recipes::Client;
@@ -57,6 +58,7 @@
 //! | reply to a delete lost | The latch repeats the delete until the node is gone. |
 //! | id larger than the servers read | The latch fails with this error, and retries with growing delays. |
 //! | asked to resign | The leader leads for its grace period, then goes to the end of the line. |
+//! | next in line, and one behind it has a lower priority | It goes to the end of the line. |
 //! | asked to resign, and its session or node is lost | The request is gone with the node that it was for. |
 //! | process stopped for longer than T | The first `is_held()` after it wakes returns false. |
 //! | no permission to create or read | `wait_for_leadership` fails. The latch retries with growing delays. |
@@ -73,6 +75,7 @@ mod error;
 mod listener;
 mod observe;
 mod pending;
+mod precedence;
 mod requests;
 mod resign_error;
 mod revocable;

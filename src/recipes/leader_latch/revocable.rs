@@ -13,7 +13,7 @@ use crate::client::parents;
 use crate::client::session::Session;
 use crate::contender::Hold;
 use crate::engine;
-use crate::layout::latch::{asks_to_resign, request_of};
+use crate::layout::latch::{RESIGN_FOR_PRIORITY, asks_to_resign, request_of};
 use crate::util::backoff::{AFTER_DELETION, AFTER_REFUSAL, Backoff};
 use crate::util::path::split;
 use crate::util::wait::{fired, forever};
@@ -45,9 +45,16 @@ enum Stage {
     /// It cannot be asked: it has no node.
     Closed,
     /// The participant waits for a request.
-    Open(BoxFuture<'static, OwnedNode>),
+    Open(BoxFuture<'static, Request>),
     /// It was asked. The node of requests stays until the place is given up.
-    Asked { _request: OwnedNode, due: Due },
+    Asked { request: Request, due: Due },
+}
+
+/// A request that was read.
+struct Request {
+    _node: OwnedNode,
+    /// It is of a participant that is to lead because of its priority.
+    is_for_priority: bool,
 }
 
 /// When the participant gives up its place.
@@ -84,7 +91,7 @@ impl Requests {
         match &mut self.stage {
             Stage::Open(requested) => {
                 let request = requested.await;
-                self.stage = Stage::Asked { _request: request, due: Due::Untold };
+                self.stage = Stage::Asked { request, due: Due::Untold };
                 Notice::Asked
             }
             Stage::Asked { due: Due::At(at), .. } => {
@@ -102,6 +109,12 @@ impl Requests {
             *due = Instant::now().checked_add(grace).map_or(Due::Never, Due::At);
         }
         self.tell(term);
+    }
+
+    /// Returns whether a participant that gives up its place now claims no precedence until it has led again. It keeps
+    /// its claim if it makes room for one with a lower priority: that one leads before it anyway.
+    pub(super) fn gives_way(&self) -> bool {
+        !matches!(&self.stage, Stage::Asked { request, .. } if request.is_for_priority)
     }
 
     /// Tells the leader of a term that it was asked to resign, if that was so. A term may begin after the request: one
@@ -145,8 +158,8 @@ impl Inbox {
         }
     }
 
-    /// Waits for a request. Returns the node that it was written into. Never resolves once the session is over.
-    async fn requested(mut self) -> OwnedNode {
+    /// Waits for a request. Never resolves once the session is over.
+    async fn requested(mut self) -> Request {
         loop {
             let began = self.core.clock.now();
             let Ok(connection) = self.session.connected().await else { return forever().await };
@@ -156,10 +169,10 @@ impl Inbox {
             }
             let looked = if self.exists { self.look(connection).await } else { self.create().await };
             match looked {
-                Ok(false) => {}
-                Ok(true) => {
+                Ok(None) => {}
+                Ok(Some(data)) => {
                     if let Some(node) = self.node.take() {
-                        return node;
+                        return Request { _node: node, is_for_priority: data == RESIGN_FOR_PRIORITY };
                     }
                 }
                 // Another client deleted it.
@@ -188,7 +201,7 @@ impl Inbox {
 
     /// Creates the node, and its directory if that is missing. Its name contains a UUID of our own, so a node that
     /// exists is of an attempt whose answer was lost.
-    async fn create(&mut self) -> Result<bool, engine::Error> {
+    async fn create(&mut self) -> Result<Option<Vec<u8>>, engine::Error> {
         let (session, acls) = (&self.session, &self.core.config.acls);
         let owned = || OwnedNode::of(session, &self.core.janitor, DeletionTarget::Path(Arc::clone(&self.path)));
         self.node.get_or_insert_with(owned);
@@ -197,16 +210,16 @@ impl Inbox {
             Err(engine::Error::NoNode) => drop(parents::try_create(session, split(&self.path).0, acls).await?),
             Err(error) => return Err(error),
         }
-        Ok(false)
+        Ok(None)
     }
 
-    /// Reads the node, and waits until it may have changed. Returns whether it has a request.
-    async fn look(&mut self, connection: u64) -> Result<bool, engine::Error> {
+    /// Reads the node, and waits until it may have changed. Returns the request, if it has one.
+    async fn look(&mut self, connection: u64) -> Result<Option<Vec<u8>>, engine::Error> {
         let (data, _, watch) = self.session.watch_data(&self.path).await?;
-        let Some(node) = &mut self.node else { return Ok(false) };
+        let Some(node) = &mut self.node else { return Ok(None) };
         *node.watch() = Some(watch);
         if asks_to_resign(&data) {
-            return Ok(true);
+            return Ok(Some(data));
         }
         tokio::select! {
             biased;
@@ -214,6 +227,6 @@ impl Inbox {
             () = self.session.disconnected(connection) => {}
         }
         *node.watch() = None;
-        Ok(false)
+        Ok(None)
     }
 }

@@ -8,9 +8,11 @@ use tokio::sync::watch;
 use super::CloseMode;
 use super::error::Error;
 use super::listener::Listeners;
+use super::precedence::Precedence;
 use super::revocable::{Notice, Requests};
 use super::state::{LatchState, LatchStatus};
 use crate::client::core::Core;
+use crate::client::session::Session;
 use crate::client::task::Task;
 use crate::client::{self, Client};
 use crate::contender::measure::Terms;
@@ -112,24 +114,31 @@ impl Shared {
 
 /// Starts the task. The task does not keep a handle of the client, so the latch keeps its client alive only while it
 /// exists.
-pub(super) fn spawn(
-    client: &Client,
-    shared: &Arc<Shared>,
-    close_mode: CloseMode,
-    grace: Option<Duration>,
-) -> Task<Result<(), Error>> {
+pub(super) fn spawn(client: &Client, shared: &Arc<Shared>, options: Options) -> Task<Result<(), Error>> {
     let core = Arc::clone(client.core());
-    let requests = Requests::new(&core, &shared.path, grace);
+    let requests = Requests::new(&core, &shared.path, options.grace);
+    let precedence = Precedence::new(&core, &shared.path);
     let terms = Terms::new(&core, "leader_latch", &shared.path, &[]);
-    let participant = Participant { core, shared: Arc::clone(shared), close_mode, requests, terms, term_span: None };
+    let shared = Arc::clone(shared);
+    let participant = Participant { core, shared, options, requests, precedence, terms, term_span: None };
     Task::spawn(&client.core().runtime, participant.run())
+}
+
+/// The options of a latch that its task needs.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Options {
+    pub(super) close_mode: CloseMode,
+    /// How long it leads after it was asked to resign. `None` if it cannot be asked.
+    pub(super) grace: Option<Duration>,
+    pub(super) priority: Option<u32>,
 }
 
 struct Participant {
     core: Arc<Core>,
     shared: Arc<Shared>,
-    close_mode: CloseMode,
+    options: Options,
     requests: Requests,
+    precedence: Precedence,
     /// The metrics of the terms. They end with the task, however long the handle is kept.
     terms: Terms,
     /// The span of the present term.
@@ -147,49 +156,66 @@ impl Drop for Participant {
 
 impl Participant {
     async fn run(mut self) -> Result<(), Error> {
-        let spec = Arc::new(Spec::of_participant(&self.core, &self.shared.path, line::LATCH, &self.shared.id));
+        let spec = Spec::of_participant(&self.core, &self.shared.path, line::LATCH, &self.shared.id);
+        let spec = Arc::new(Spec { priority: self.options.priority, ..spec });
         let mut contender = Contender::new(&self.core, &spec);
         loop {
             let place = contender.place();
             self.requests.follow(place);
+            self.compare(place);
             let node = place.map(|(_, node)| Arc::clone(node));
             let state = tokio::select! {
                 biased;
                 // Boxed: a task takes as much memory as its largest step, and it waits far longer than it leaves.
                 mode = self.shared.closing() => return Box::pin(self.leave(contender, mode)).await,
                 () = self.shared.resigning(node.as_ref()) => {
-                    Box::pin(self.step_back(&mut contender)).await;
+                    Box::pin(self.resign(&mut contender)).await;
                     continue;
                 }
                 notice = self.requests.next() => {
                     match notice {
                         Notice::Asked => self.asked(node.as_deref()),
-                        Notice::Due => Box::pin(self.step_back(&mut contender)).await,
+                        Notice::Due => Box::pin(self.resign(&mut contender)).await,
                     }
                     continue;
                 }
                 state = contender.next() => state,
+                () = self.precedence.outranked() => {
+                    Box::pin(self.step_back(&mut contender)).await;
+                    continue;
+                }
             };
             if let State::Closed = state {
                 return Ok(());
             }
             self.log(&state);
-            let entered = matches!(state, State::Entered(_));
+            // For readers, a latch that has a node is still entering, and one that is next in line waits as before.
+            let is_news = match state {
+                State::Entered(_) => false,
+                State::Next => self.shared.state.borrow().status() != LatchStatus::Waiting,
+                _ => true,
+            };
             let next = self.next_state(state);
             match next.term().map(Hold::token) {
                 Some(token) => {
+                    contender.give_way(false);
                     self.publish_term(next, token);
                     // Tasks that wait for the leadership run before the place writes its next requests.
                     tokio::task::yield_now().await;
                 }
-                // In the published state, a contender that has a node is still entering.
-                None if entered => drop(self.shared.state.send_if_modified(|state| {
+                None if !is_news => drop(self.shared.state.send_if_modified(|state| {
                     *state = next;
                     false
                 })),
                 None => self.publish(next),
             }
         }
+    }
+
+    /// Lets a participant with a priority compare itself with others while it waits for them.
+    fn compare(&mut self, place: Option<(&Arc<Session>, &Arc<str>)>) {
+        let is_next = self.options.priority.and(self.shared.state.borrow().is_next());
+        self.precedence.follow(place.filter(|_| is_next.is_some()), is_next.unwrap_or_default());
     }
 
     fn next_state(&self, state: State) -> LatchState {
@@ -271,6 +297,12 @@ impl Participant {
         }
     }
 
+    /// Gives up the place because it was asked to, or its own code wants it.
+    async fn resign(&mut self, contender: &mut Contender) {
+        contender.give_way(self.requests.gives_way());
+        self.step_back(contender).await;
+    }
+
     /// Gives up the place, in the order of [`leave`](Self::leave). The contender then enters again, at the end of the
     /// line.
     async fn step_back(&mut self, contender: &mut Contender) {
@@ -280,7 +312,7 @@ impl Participant {
         self.end_term(former, resigned.status());
         let shared = &*self.shared;
         let notified = shared.listeners.publish_and_wait(&shared.state, resigned);
-        if self.close_mode == CloseMode::NotifyLeader {
+        if self.options.close_mode == CloseMode::NotifyLeader {
             tokio::select! {
                 biased;
                 () = notified => {}

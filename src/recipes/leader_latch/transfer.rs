@@ -15,6 +15,7 @@ use crate::contender::participants::{self, Participant};
 use crate::engine::{self, Op};
 use crate::layout::latch::{NO_REQUEST, asks_to_resign, request_of, resign_for};
 use crate::layout::line::LATCH;
+use crate::layout::rank::precedes;
 use crate::util::path::{join, split, validate};
 use crate::util::wait::sleep_until_opt;
 use crate::util::znode::Stat;
@@ -22,8 +23,8 @@ use crate::util::znode::Stat;
 /// The operation that errors name.
 const TRANSFER: &str = "transfer leadership at";
 
-/// How many participants may be between the leader and the one that is to lead. They are asked in one transaction.
-const MOST_BETWEEN: usize = 1000;
+/// How many participants besides the leader may have to make room. They are asked in one transaction.
+const MOST_OTHERS: usize = 1000;
 
 /// How many requests are withdrawn at once.
 const AT_ONCE: usize = 16;
@@ -39,6 +40,10 @@ const AT_ONCE: usize = 16;
 /// [`revocable`](super::LeaderLatchBuilder::revocable); one that has just entered cannot be asked for a moment. First
 /// those between are asked, all in one transaction. The leader is asked when the next in the line is the one that is to
 /// lead, and only if that is still there. So a transfer that ends early leaves the leader in its place.
+///
+/// A transfer goes before [priorities](super::LeaderLatchBuilder::priority): participants behind the chosen one that
+/// have a lower number are asked together with those between, and all that were asked give way. One that enters later
+/// with a lower number claims the leadership again.
 ///
 /// `within` is how long the leader and the others may take. The leader may need its grace period. After that, requests
 /// that were not followed are withdrawn. A request that another client has made is waited for, but neither replaced
@@ -64,7 +69,8 @@ const AT_ONCE: usize = 16;
 /// # Errors
 /// Before anything is written: [`ResignError::NotFound`], [`ResignError::Ambiguous`], and
 /// [`ResignError::NotRevocable`]; [`ResignError::Latch`] with
-/// [`Error::InvalidOption`](super::Error::InvalidOption) if more than 1000 are between, or `to` is empty.
+/// [`Error::InvalidOption`](super::Error::InvalidOption) if more than 1000 besides the leader would have to give up
+/// their places, or `to` is empty.
 /// [`ResignError::Left`] if the participant left the line meanwhile, [`ResignError::Unanswered`] if others did not
 /// give up their places in time, and [`ResignError::Blocked`] if one of them could not be asked any more when others
 /// had been; these three name the leader. [`ResignError::Latch`] if a request to ZooKeeper failed.
@@ -165,11 +171,15 @@ impl Transfer<'_> {
             let Some((leader, between)) = line[..at].split_first() else {
                 return Ok(Participant { is_leader: true, ..target });
             };
-            let inboxes = self.open_inboxes(&line[..at]).await?;
-            let to_ask = if between.is_empty() { std::slice::from_ref(leader) } else { between };
+            // The target would step back for those behind it that precede it. Once asked, they give way.
+            let behind = line[at + 1..].iter().filter(|other| precedes(other, name));
+            let others: Vec<String> = between.iter().chain(behind).cloned().collect();
+            let to_ask = if others.is_empty() { std::slice::from_ref(leader) } else { &others };
+            // The inbox of the leader is the first.
+            let inboxes = self.open_inboxes(leader, &others).await?;
             // If it is refused, the line or a request has changed since it was read.
             if let Some(inboxes) = inboxes
-                && self.ask(name, leader, to_ask, &inboxes[at - to_ask.len()..]).await?
+                && self.ask(name, leader, to_ask, &inboxes[inboxes.len() - to_ask.len()..]).await?
             {
                 self.until_answered(name, to_ask).await?;
             } else if self.until.is_some_and(|until| until <= Instant::now()) {
@@ -199,13 +209,17 @@ impl Transfer<'_> {
     /// Reads the nodes of requests of all of these, before any of them is asked. Returns `None` if the line has changed
     /// meanwhile: a participant that leaves has no node of requests either, and must not be taken for one that cannot
     /// be asked.
-    async fn open_inboxes(&self, names: &[String]) -> Result<Option<Vec<Inbox>>, End> {
-        if names.len() > MOST_BETWEEN + 1 {
-            let why = format!("{} participants are before {:?}; at most {MOST_BETWEEN} can be", names.len(), self.to);
+    async fn open_inboxes(&self, leader: &String, others: &[String]) -> Result<Option<Vec<Inbox>>, End> {
+        if others.len() > MOST_OTHERS {
+            let (count, to) = (others.len(), self.to);
+            let why = format!(
+                "{count} participants besides the leader would have to make room for {to:?}; at most {MOST_OTHERS} can"
+            );
             return Err(Error::InvalidOption { path: Arc::clone(&self.path), why }.into());
         }
+        let names: Vec<String> = std::iter::once(leader).chain(others).cloned().collect();
         let (mut open, mut closed) = (Vec::new(), Vec::new());
-        for (name, inbox) in names.iter().zip(self.read_inboxes(names).await?) {
+        for (name, inbox) in names.iter().zip(self.read_inboxes(&names).await?) {
             match inbox {
                 Some(inbox) => open.push(inbox),
                 None => closed.push(name.clone()),
@@ -254,7 +268,7 @@ impl Transfer<'_> {
         let writes: Vec<Op> =
             open.flat_map(|(name, inbox)| request(&self.full(name), &self.request, Some(inbox.version))).collect();
         // Recorded before it is sent: if the reply is lost, the requests may have been written.
-        self.asked = names.to_vec();
+        let asked_before = std::mem::replace(&mut self.asked, names.to_vec());
         if writes.is_empty() {
             return Ok(true);
         }
@@ -263,7 +277,7 @@ impl Transfer<'_> {
         let steps = checks.into_iter().chain(writes).collect();
         let written = write(self.client, ASK, &self.path, steps).await.map_err(|error| self.failed(error))?;
         if let Written::Refused { in_doubt: false, .. } = written {
-            self.may_have_asked = had_asked;
+            (self.may_have_asked, self.asked) = (had_asked, asked_before);
         }
         Ok(matches!(written, Written::Done))
     }

@@ -17,6 +17,8 @@ mod lost_replies;
 mod observe;
 mod permission;
 mod policy;
+mod priority;
+mod priority_failures;
 mod requests;
 mod resign;
 mod resign_failures;

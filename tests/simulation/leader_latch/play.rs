@@ -8,6 +8,7 @@ use tokio::time::Instant;
 use zookeeper_recipes::leader_latch::{Error, LatchStatus, LeaderLatch};
 use zookeeper_recipes::testing::Task;
 
+use super::ranks::{a_priority, is_ranked};
 use super::requests::{Requests, grace};
 use crate::line::Line;
 use crate::stage::{Play, Stage};
@@ -28,6 +29,7 @@ struct Seat {
     number: u64,
     client: usize,
     latch: Arc<LeaderLatch>,
+    grace: Option<Duration>,
 }
 
 pub(crate) struct Election {
@@ -47,16 +49,21 @@ impl Play for Election {
     fn enter(&mut self, stage: &mut Stage, client: usize) {
         let number = self.entered;
         self.entered += 1;
-        let grace = grace(stage);
+        let (grace, priority) = (grace(stage), a_priority(stage));
         let client_of = &stage.world.clients[client];
         let mut latch = LeaderLatch::builder(client_of, Self::LINE.path).id(number.to_string());
         if let Some(grace) = grace {
             latch = latch.revocable(grace);
         }
+        if let Some(priority) = priority {
+            latch = latch.priority(priority);
+        }
         let latch = Arc::new(latch.start().expect("a latch"));
-        stage.world.trace.note(format_args!("{number} enters, of client {client}, with {grace:?} to resign"));
+        stage.world.trace.note(format_args!(
+            "{number} enters, of client {client}, with {grace:?} to resign and the priority {priority:?}"
+        ));
         stage.watcher.sit(number, client_of, &latch);
-        self.seats.push(Seat { number, client, latch });
+        self.seats.push(Seat { number, client, latch, grace });
     }
 
     async fn act(&mut self, stage: &mut Stage) {
@@ -144,6 +151,12 @@ impl Election {
         }
     }
 
+    /// Returns whether this participant resigns in the end when it is asked.
+    fn makes_room(&self, number: u64) -> bool {
+        let seat = self.seats.iter().find(|seat| seat.number == number);
+        seat.and_then(|seat| seat.grace).is_some_and(|grace| grace < Duration::MAX)
+    }
+
     /// Makes a call and drops it half way.
     async fn cancel(&mut self, stage: &mut Stage) {
         let Some(seat) = stage.world.random.choice(self.seats.iter()).cloned() else { return };
@@ -170,8 +183,8 @@ impl Election {
     }
 
     /// Checks that after healing there is one leader within a bounded time, which is first in line, and that every
-    /// latch is in line when the line moves. (A waiter whose node was deleted may find out only when it lists the line,
-    /// before it leads.)
+    /// latch is in line when the line moves, and that none with a lower priority waits for one with a higher one. (A
+    /// waiter whose node was deleted may find out only when it lists the line, before it leads.)
     async fn one_leader(&mut self, stage: &mut Stage) -> Result<(), String> {
         let mut deadline = Instant::now() + stage.patience();
         let mut moves = 0;
@@ -189,13 +202,14 @@ impl Election {
                 .seats
                 .iter()
                 .all(|seat| matches!(seat.latch.state().get().status(), LatchStatus::Waiting | LatchStatus::Leading));
-            if let [(_, token)] = leaders[..]
+            if let [(leader, token)] = leaders[..]
                 && settled
                 && self.closing.is_empty()
                 && self.requests.is_empty()
                 && let Some(first) = line.first()
                 && first.czxid == token
                 && line.len() <= self.seats.len()
+                && is_ranked(&line, self.makes_room(leader))
             {
                 if line.len() == self.seats.len() {
                     return Ok(());

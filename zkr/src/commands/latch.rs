@@ -50,7 +50,8 @@ pub enum Latch {
     ///
     /// The leader and those between must be participants whose program permits it: of this library, with the option
     /// revocable. If one of them does not, nothing is written, and the status is 1. The chosen one may be any
-    /// participant, also one of Curator.
+    /// participant, also one of Curator. If participants have priorities, those behind the chosen one that have a lower
+    /// number go to the end of the line too.
     ///
     /// The chosen one leads as soon as its process takes notice. Choose one that runs: while it is stopped or cut off,
     /// there is no leader, until its session ends.

@@ -1,0 +1,342 @@
+//! Participants with priorities: who leads next, who is asked to resign, and what that costs.
+
+use std::time::Duration;
+
+use zookeeper_recipes::leader_latch::{LeaderLatch, LeaderLatchBuilder, ask_to_resign, transfer};
+use zookeeper_recipes::testing::{Operation, TestingServer};
+use zookeeper_recipes::{Client, CreateMode};
+
+use super::fixture::{
+    Edges, PATH, can_be_asked, latch, leads, line_becomes, make_directory, node_of, revocable_line, setup, waits,
+};
+use crate::fixture::{SOON, T, still_pending, within};
+
+const GRACE: Duration = Duration::from_secs(3);
+const WITHIN: Duration = Duration::from_secs(5);
+
+fn builder(client: &Client, id: &str, priority: u32) -> LeaderLatchBuilder {
+    LeaderLatch::builder(client, PATH).id(id).priority(priority)
+}
+
+/// A participant that waits and cannot be asked to resign.
+pub(super) async fn ranked(client: &Client, id: &str, priority: u32) -> LeaderLatch {
+    let latch = builder(client, id, priority).start().expect("the latch starts");
+    waits(&latch).await;
+    latch
+}
+
+/// A participant that can be asked to resign, and leads for `grace` after that.
+pub(super) async fn revocable(
+    server: &TestingServer,
+    client: &Client,
+    (id, priority): (&str, u32),
+    grace: Duration,
+) -> LeaderLatch {
+    let latch = builder(client, id, priority).revocable(grace).start().expect("the latch starts");
+    can_be_asked(server, &latch).await;
+    latch
+}
+
+/// A leader that cannot be asked to resign.
+pub(super) async fn leader(client: &Client) -> LeaderLatch {
+    let leader = latch(client, "leader");
+    leads(&leader).await;
+    leader
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_one_with_the_lowest_number_leads_next_and_those_with_the_same_in_their_order() {
+    let (server, clients) = setup::<7>().await;
+    let leader = leader(&clients[0]).await;
+    let mut line = Vec::new();
+    for (client, (id, priority)) in clients[1..].iter().zip([("c", 9), ("d", 9), ("b", 5), ("a", 0), ("A", 0)]) {
+        line.push(ranked(client, id, priority).await);
+    }
+    within("the best is next", SOON, line_becomes_next(&server, "a")).await;
+    leader.close().await.expect("closed");
+    leads(&line[3]).await;
+    for (closed, next) in [(3, 4), (4, 2)] {
+        tokio::time::sleep(SOON).await;
+        line[closed].close().await.expect("closed");
+        leads(&line[next]).await;
+    }
+    tokio::time::sleep(SOON).await;
+    let ids: Vec<String> = line[2].participants().await.expect("read").into_iter().map(|one| one.id).collect();
+    assert_eq!(ids.len(), 3, "none is lost: {ids:?}");
+}
+
+/// Waits until the second of the line has this id.
+async fn line_becomes_next(server: &TestingServer, id: &str) {
+    let is_next = || {
+        let mut names = server.children(PATH);
+        names.sort_by_key(|name| name[name.len() - 10..].to_owned());
+        names.get(1).and_then(|name| server.get(&format!("{PATH}/{name}"))).is_some_and(|data| data == id.as_bytes())
+    };
+    server.until(is_next).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_revocable_leader_makes_room_for_a_better_one_and_leads_again_when_that_is_gone() {
+    let (server, [one, two]) = setup().await;
+    let worse = revocable(&server, &one, ("worse", 5), GRACE).await;
+    let leadership = leads(&worse).await;
+    let mut told = Box::pin(leadership.on_revoke());
+    still_pending("it is alone", &mut told).await;
+    let better = ranked(&two, "better", 1).await;
+    within("it is told", SOON, told).await.expect("it leads");
+    tokio::time::sleep(GRACE - SOON * 2).await;
+    assert!(leadership.is_held() && !better.has_leadership(), "its grace period lasts");
+    within("its grace period is over", SOON * 4, better.wait_for_leadership()).await.expect("it leads");
+    line_becomes(&better, &["better", "worse"]).await;
+    let all = better.participants().await.expect("read");
+    assert_eq!([all[0].priority, all[1].priority], [Some(1), Some(5)]);
+    assert!(!all[1].gives_way, "it was asked because of the priority");
+    better.close().await.expect("closed");
+    leads(&worse).await;
+    // And again: it has not become worse by that.
+    let better = ranked(&two, "better", 1).await;
+    within("it leads", GRACE + SOON, better.wait_for_leadership()).await.expect("it leads");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_that_resigns_when_it_is_asked_keeps_its_claim() {
+    let (server, [one, two, three]) = setup().await;
+    let middle = revocable(&server, &one, ("middle", 5), Duration::MAX).await;
+    let leadership = leads(&middle).await;
+    let best = ranked(&two, "best", 1).await;
+    within("it is told", SOON, leadership.on_revoke()).await.expect("it leads");
+    middle.resign(&leadership).await;
+    leads(&best).await;
+    let _worst = ranked(&three, "worst", 9).await;
+    line_becomes(&best, &["best", "middle", "worst"]).await;
+    assert!(!best.participants().await.expect("read")[1].gives_way);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_that_cannot_be_asked_leads_on_and_so_do_those_of_equal_or_no_priority() {
+    let (server, clients) = setup::<3>().await;
+    let first = builder(&clients[0], "first", 5).start().expect("the latch starts");
+    leads(&first).await;
+    let better = ranked(&clients[1], "better", 1).await;
+    tokio::time::sleep(SOON).await;
+    let before = clients[1].request_counts();
+    tokio::time::sleep(T * 10).await;
+    let sent = clients[1].request_counts() - before;
+    assert_eq!(sent.total(), 0, "it waits for a change: {sent:?}");
+    assert!(first.has_leadership());
+    first.close().await.expect("closed");
+    leads(&better).await;
+    better.close().await.expect("closed");
+    for (id, priority) in [("equal", Some(5)), ("plain", None)] {
+        let leader = revocable(&server, &clients[0], ("first", 5), Duration::ZERO).await;
+        let leadership = leads(&leader).await;
+        let other = match priority {
+            Some(priority) => ranked(&clients[1], id, priority).await,
+            None => latch(&clients[1], id),
+        };
+        waits(&other).await;
+        tokio::time::sleep(SOON).await;
+        assert!(leadership.is_held(), "{id}");
+        leader.close().await.expect("closed");
+        leads(&other).await;
+        other.close().await.expect("closed");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn those_without_a_priority_and_those_of_curator_keep_their_places() {
+    let (server, clients) = setup::<4>().await;
+    let leader = leader(&clients[0]).await;
+    let javas = server.create_by_hand(&format!("{PATH}/_c_x-latch-"), "java", CreateMode::PersistentSequential);
+    let javas = javas.expect("created");
+    let plain = latch(&clients[1], "plain");
+    waits(&plain).await;
+    let worse = ranked(&clients[2], "worse", 5).await;
+    let better = ranked(&clients[3], "better", 1).await;
+    tokio::time::sleep(SOON).await;
+    line_becomes(&better, &["leader", "java", "plain", "worse", "better"]).await;
+    leader.close().await.expect("closed");
+    tokio::time::sleep(SOON).await;
+    assert!([&plain, &worse, &better].iter().all(|latch| !latch.has_leadership()), "Java's member leads");
+    server.delete_by_hand(&javas).expect("it exists");
+    leads(&plain).await;
+    line_becomes(&plain, &["plain", "better", "worse"]).await;
+    plain.close().await.expect("closed");
+    leads(&better).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_becomes_the_first_before_it_has_compared_asks_the_better_one_to_lead_no_later() {
+    let (server, clients) = setup::<3>().await;
+    let leader = leader(&clients[0]).await;
+    let worse = revocable(&server, &clients[1], ("worse", 5), Duration::ZERO).await;
+    // It has not read the line again when it leads.
+    server.freeze_client(&clients[1]);
+    let better = builder(&clients[2], "better", 1).start().expect("the latch starts");
+    waits(&better).await;
+    leader.close().await.expect("closed");
+    server.thaw_client(&clients[1]);
+    within("it leads in the end", SOON * 2, better.wait_for_leadership()).await.expect("it leads");
+    waits(&worse).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_resigns_gives_way_until_it_has_led_again() {
+    let (server, clients) = setup::<3>().await;
+    let best = revocable(&server, &clients[0], ("best", 1), Duration::ZERO).await;
+    let worse = revocable(&server, &clients[1], ("worse", 5), Duration::ZERO).await;
+    leads(&best).await;
+    // By its own code, and by an operator.
+    for operator in [false, true] {
+        let leadership = leads(&best).await;
+        if operator {
+            ask_to_resign(&clients[2], &can_be_asked(&server, &best).await).await.expect("asked");
+        } else {
+            best.resign(&leadership).await;
+        }
+        let leadership = leads(&worse).await;
+        line_becomes(&worse, &["worse", "best"]).await;
+        tokio::time::sleep(SOON).await;
+        assert!(leadership.is_held(), "it is not asked to resign at once");
+        let all = worse.participants().await.expect("read");
+        assert!(all[1].gives_way && all[1].priority == Some(1), "{all:?}");
+        assert!(all[1].to_string().contains("priority 1, gives way"), "{}", all[1]);
+        // A third is no reason to step back, and it does not step back for one that is worse.
+        let third = ranked(&clients[2], "third", 3).await;
+        within("the worse one is asked", SOON, async { line_becomes(&worse, &["worse", "best", "third"]).await }).await;
+        third.close().await.expect("closed");
+        worse.resign(&leadership).await;
+        leads(&best).await;
+        line_becomes(&best, &["best", "worse"]).await;
+        can_be_asked(&server, &worse).await;
+    }
+    // It has led again: its session ends, and it has its claim.
+    server.expire_session(&clients[0]);
+    within("it leads in the end", T, best.wait_for_leadership()).await.expect("it leads");
+    line_becomes(&best, &["best", "worse"]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_transfer_to_one_with_a_higher_number_lasts() {
+    let (server, clients) = setup::<5>().await;
+    let mut line = Vec::new();
+    for (client, (id, priority)) in clients.iter().zip([("a", 1), ("b", 1), ("z", 9), ("c", 2)]) {
+        line.push(revocable(&server, client, (id, priority), Duration::ZERO).await);
+    }
+    let operator = &clients[4];
+    let before = operator.request_counts().multis;
+    let chosen = within("it is done", SOON, transfer(operator, PATH, "z", WITHIN)).await.expect("transferred");
+    assert_eq!(chosen.priority, Some(9));
+    // One transaction for all but the leader, also for the one behind the chosen one, and one for the leader.
+    assert_eq!(operator.request_counts().multis - before, 2);
+    let leadership = leads(&line[2]).await;
+    tokio::time::sleep(T * 10).await;
+    assert!(leadership.is_held(), "those that were asked give way");
+    let all = line[2].participants().await.expect("read");
+    assert!(all.len() == 4 && all[1..].iter().all(|other| other.gives_way), "{all:?}");
+    // And back.
+    can_be_asked(&server, &line[2]).await;
+    within("it is done", SOON, transfer(operator, PATH, "b", WITHIN)).await.expect("transferred");
+    leads(&line[1]).await;
+    // One that is new claims what it is due.
+    line[1].close().await.expect("closed");
+    let new = revocable(&server, operator, ("new", 0), Duration::ZERO).await;
+    within("it leads in the end", SOON * 2, new.wait_for_leadership()).await.expect("it leads");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_priority_costs_two_requests_to_wait_and_the_next_in_line_one_list_for_each_change() {
+    let server = TestingServer::start();
+    make_directory(&server);
+    let mut clients = Vec::new();
+    for _ in 0..5 {
+        clients.push(server.client().await.expect("a client"));
+    }
+    let first = builder(&clients[0], "first", 1).start().expect("the latch starts");
+    leads(&first).await;
+    let next = ranked(&clients[1], "next", 1).await;
+    tokio::time::sleep(SOON).await;
+    let [leader, waiter] = [0, 1].map(|at| clients[at].request_counts());
+    assert_eq!(leader.total(), 3, "{leader:?}");
+    // Four as without a priority, and the list of the line with a watch.
+    assert_eq!((waiter.total(), waiter.watches), (5, 3), "{waiter:?}");
+    let third = ranked(&clients[2], "third", 1).await;
+    tokio::time::sleep(SOON).await;
+    let behind = clients[2].request_counts();
+    // Three as without, a list, and a watch of the node before the last one.
+    assert_eq!((behind.total(), behind.lists, behind.watches), (5, 2, 2), "{behind:?}");
+    let listed = clients[1].request_counts() - waiter;
+    assert_eq!((listed.total(), listed.watches), (1, 1), "{listed:?}");
+    assert_eq!(clients[0].request_counts().total(), 3);
+
+    // A revocable leader that is worse: one look at its node of requests, and one transaction.
+    first.close().await.expect("closed");
+    leads(&next).await;
+    third.close().await.expect("closed");
+    next.close().await.expect("closed");
+    let line = revocable(&server, &clients[3], ("worse", 5), Duration::MAX).await;
+    leads(&line).await;
+    let before = clients[4].request_counts();
+    let _better = ranked(&clients[4], "better", 1).await;
+    tokio::time::sleep(SOON).await;
+    let sent = clients[4].request_counts() - before;
+    assert_eq!((sent.total(), sent.multis, sent.watches), (7, 1, 4), "{sent:?}");
+    let before = clients[4].request_counts();
+    tokio::time::sleep(T * 10).await;
+    let sent = clients[4].request_counts() - before;
+    assert_eq!(sent.total(), 0, "it asks once: {sent:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_a_hundred_waiters_only_those_before_the_best_move_and_one_at_a_time() {
+    let (server, clients) = setup::<2>().await;
+    let leader = leader(&clients[0]).await;
+    let mut line = Vec::new();
+    for number in 0..100 {
+        line.push(ranked(&clients[0], &number.to_string(), if number == 50 { 1 } else { 2 }).await);
+    }
+    within("the best is next", SOON * 10, line_becomes_next(&server, "50")).await;
+    tokio::time::sleep(SOON).await;
+    let deletes = server.count(&clients[0], Operation::Delete);
+    // Fifty that were before it; and when it has left, those that are equal stay where they are.
+    assert_eq!(deletes, 50);
+    leader.close().await.expect("closed");
+    leads(&line[50]).await;
+    tokio::time::sleep(SOON).await;
+    assert_eq!(server.count(&clients[0], Operation::Delete), 51);
+    assert_eq!(server.children(PATH).len(), 100);
+}
+
+#[tokio::test(start_paused = true)]
+async fn under_continuous_churn_of_better_ones_the_leader_leads_on_and_the_others_step_back_once_for_each() {
+    let (server, clients) = setup::<3>().await;
+    let leader = leader(&clients[0]).await;
+    let leadership = leads(&leader).await;
+    let worse = ranked(&clients[1], "worse", 5).await;
+    let edges = Edges::of(&worse);
+    const ROUNDS: u64 = 20;
+    for round in 0..ROUNDS {
+        let better = ranked(&clients[2], &round.to_string(), 1).await;
+        within("the best is next", SOON, line_becomes_next(&server, &round.to_string())).await;
+        better.close().await.expect("closed");
+        within("the other is next", SOON, line_becomes_next(&server, "worse")).await;
+    }
+    assert_eq!(server.count(&clients[1], Operation::Delete), ROUNDS);
+    assert!(leadership.is_held() && edges.seen().is_empty());
+    leader.close().await.expect("closed");
+    leads(&worse).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn plain_revocable_latches_are_never_asked_because_of_a_priority() {
+    let (server, clients) = setup::<3>().await;
+    let line = revocable_line(&server, &clients, &["a", "b"]).await;
+    let better = ranked(&clients[2], "better", 0).await;
+    tokio::time::sleep(SOON).await;
+    line_becomes(&better, &["a", "b", "better"]).await;
+    line[0].close().await.expect("closed");
+    leads(&line[1]).await;
+    tokio::time::sleep(SOON).await;
+    assert!(line[1].has_leadership() && !better.has_leadership());
+    assert_ne!(node_of(&better), node_of(&line[1]));
+}
