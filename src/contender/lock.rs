@@ -48,7 +48,7 @@ impl Attempt for Waiter<'_> {
                     std::mem::replace(&mut self.span, Span::none()).record("token", hold.token());
                     return Ok(Some(hold));
                 }
-                State::Behind | State::Next => {
+                State::Behind => {
                     *competition = Competition::Another;
                     return Ok(None);
                 }

@@ -60,7 +60,7 @@ impl<'a> PermitAttempt<'a> {
         loop {
             match self.step(patient).await? {
                 Step::Moved(state) => {
-                    let is_behind = matches!(state, State::Behind | State::Next);
+                    let is_behind = matches!(state, State::Behind);
                     self.moved(state, competition).await?;
                     if is_behind {
                         return Ok(None);
@@ -109,7 +109,7 @@ impl<'a> PermitAttempt<'a> {
         self.is_first = matches!(state, State::Held(_));
         match state {
             State::Held(_) => {}
-            State::Behind | State::Next => *competition = Competition::Another,
+            State::Behind => *competition = Competition::Another,
             State::Lost => self.release_leases().await,
             // While suspended it keeps the leases, as it may be first again.
             state => self.shared.acquire.handle_state(state, competition)?,
