@@ -19,6 +19,7 @@ mod lost_replies;
 mod observe;
 mod permission;
 mod policy;
+mod priority;
 mod requests;
 mod restart;
 mod transfer;
