@@ -8,7 +8,7 @@ use futures::stream::{StreamExt, TryStreamExt};
 use super::envelope;
 use super::error::Error;
 use crate::client::core::Core;
-use crate::client::ops::{MAYBE_DONE, outcome_unknown};
+use crate::client::ops::{MAYBE_DONE, Retry};
 use crate::client::parents;
 use crate::client::session::Session;
 use crate::client::{self, ErrorKind};
@@ -129,38 +129,37 @@ pub(super) async fn retry(core: &Core, paths: &Paths, letter: &DeadLetter) -> Re
         ])
     };
     let path = paths.dead_letter(&letter.name);
-    // A copy of the transaction may have been carried out.
-    let mut unknown = false;
+    let mut retry = Retry::new(core);
+    // Whether a copy whose answer was lost may have been carried out. It deletes the letter, so a second copy does
+    // nothing.
+    let mut in_doubt = false;
     loop {
-        let failed = |error| Error::client(&paths.path, error);
-        let session = core.session_in_time("retry", &path).await;
-        let session = session.map_err(|error| failed(if unknown { outcome_unknown("retry", &path) } else { error }))?;
-        let outcome = core.bounded("retry", &path, step(&session)).await.map_err(failed)?;
-        if let Ok(Multi::Refused { index: 1.., .. }) = outcome {
-            // The letter is still there, so no copy was carried out.
-            unknown = false;
-        }
-        let (error, is_of_copy) = match outcome {
-            Ok(Multi::Committed(_)) => return Ok(()),
-            // The copy whose answer was lost deleted it.
-            Ok(Multi::Refused { index: 0, error: engine::Error::NoNode }) if unknown => return Ok(()),
-            // Nothing was ever put, or the directory has been deleted since.
-            Ok(Multi::Refused { index: 1, error: engine::Error::NoNode }) => {
-                match parents::ensure(&session, &paths.items, &[], &core.config.acls).await {
-                    Ok(()) => continue,
-                    Err(error) => (error, false),
-                }
+        let again = match core.answer_to_write("retry", &path, |session, _| step(session)).await {
+            Ok(Ok(Multi::Committed(_))) => return Ok(()),
+            Ok(Ok(Multi::Refused { index: 0, error: engine::Error::NoNode })) if in_doubt => return Ok(()),
+            // Nothing was ever put, or the directory has been deleted since. The letter is still there.
+            Ok(Ok(Multi::Refused { index: 1, error: engine::Error::NoNode })) => {
+                in_doubt = false;
+                core.read("retry", &path, |session, _| create_items(Arc::clone(session), core, paths)).await
             }
-            Ok(Multi::Refused { error, .. }) | Err(error) => (error, true),
+            Ok(Ok(Multi::Refused { index, error })) => {
+                in_doubt &= index == 0;
+                retry.pause_after("retry", &path, error, engine::Error::is_transient).await
+            }
+            Ok(Err(error)) => {
+                in_doubt |= error.leaves_outcome_unknown();
+                retry.pause_after("retry", &path, error, engine::Error::is_transient).await
+            }
+            Err(error) => Err(error),
         };
-        // The first copy deletes the letter, so a second copy does nothing.
-        unknown |= is_of_copy && error.leaves_outcome_unknown();
-        if !error.is_transient() {
-            let error = client::Error::from_engine("retry", &path, error);
-            return Err(failed(if unknown { error.outcome_unknown(MAYBE_DONE) } else { error }));
-        }
-        tokio::time::sleep(core.config.tick / 16).await;
+        let failed = |error: client::Error| if in_doubt { error.outcome_unknown(MAYBE_DONE) } else { error };
+        again.map_err(|error| Error::client(&paths.path, failed(error)))?;
     }
+}
+
+/// Creates the directory of the items. That is harmless to repeat, so it is retried as a read.
+async fn create_items(session: Arc<Session>, core: &Core, paths: &Paths) -> Result<(), engine::Error> {
+    parents::ensure(&session, &paths.items, &[], &core.config.acls).await
 }
 
 #[cfg(test)]
