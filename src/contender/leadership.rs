@@ -95,9 +95,10 @@ impl Leadership {
 
     /// Waits until this leader is asked to resign, through
     /// [`leader_latch::ask_to_resign`](crate::leader_latch::ask_to_resign) or
-    /// [`leader_latch::transfer`](crate::leader_latch::transfer). Returns at once if that happened before. Only a latch
-    /// that is [`revocable`](crate::leader_latch::LeaderLatchBuilder::revocable) can be asked; from then on its grace
-    /// period runs, and [`LeaderLatch::resign`](crate::leader_latch::LeaderLatch::resign) ends it early.
+    /// [`leader_latch::transfer`](crate::leader_latch::transfer), or by one that has a lower number as
+    /// [`priority`](crate::leader_latch::LeaderLatchBuilder::priority). Returns at once if that happened before. Only a
+    /// latch that is [`revocable`](crate::leader_latch::LeaderLatchBuilder::revocable) can be asked; from then on its
+    /// grace period runs, and [`LeaderLatch::resign`](crate::leader_latch::LeaderLatch::resign) ends it early.
     ///
     /// # Errors
     /// [`LeadershipLost`] if the term ended first.

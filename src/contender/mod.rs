@@ -57,8 +57,7 @@ pub(crate) struct Spec {
     pub(crate) dir: Arc<str>,
     /// The end of our node's name before the number: `latch-`, `lock-`.
     pub(crate) base: &'static str,
-    /// The priority among the participants of an election that our node's name states. A contender that has one is in
-    /// the state [`Next`](State::Next) when only the leader is before it.
+    /// The priority among the participants of an election that our node's name states. It changes nothing in the line.
     pub(crate) priority: Option<u32>,
     /// Other bases that belong to the same line.
     pub(crate) also_count: Vec<String>,
@@ -116,8 +115,6 @@ pub(crate) enum State {
     Entered(Arc<str>),
     /// Another contender is before it.
     Behind,
-    /// Only the leader is before it. A contender without a [priority](Spec::priority) is `Behind` then too.
-    Next,
     /// It is first, but the lease is not proven yet.
     Unproven,
     /// It is first, and its session is known to be alive.
@@ -139,7 +136,6 @@ impl State {
             State::Entering => "entering",
             State::Entered(_) => "entered",
             State::Behind => "behind",
-            State::Next => "next",
             State::Unproven => "unproven",
             State::Held(_) => "held",
             State::Suspended => "suspended",

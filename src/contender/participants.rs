@@ -38,9 +38,9 @@ pub struct Participant {
     pub path: String,
     /// The transaction that created its node, which is its fencing token while it leads.
     pub fencing_token: i64,
-    /// Its priority, if it has one: a participant with a lower number is to lead before it.
+    /// The priority of a leader latch, if it has one: a participant with a lower number is to lead before it.
     pub priority: Option<u32>,
-    /// It has resigned or was asked to, and claims no precedence by its priority until it has led again.
+    /// It had resigned or was asked to, and had not led again when it entered: its priority gives it no precedence.
     pub gives_way: bool,
 }
 

@@ -267,9 +267,6 @@ impl Place {
             match self.position {
                 Position::Head => self.hold(),
                 Position::NotAdmitted => self.set_state(State::Entered(Arc::clone(&self.path))),
-                Position::Behind(Predecessor { is_last: true, .. }) if self.spec.priority.is_some() => {
-                    self.set_state(State::Next)
-                }
                 _ => self.set_state(State::Behind),
             }
             if !self.returned {

@@ -22,7 +22,7 @@ const REQUEST: &str = "-request";
 
 /// The request to give up the place in the line, and the leadership with it.
 pub(crate) const RESIGN: &[u8] = b"resign";
-/// The request of the next in line, which has a lower priority. Who follows it does not give way.
+/// The request of the next in line, which has a lower number as priority. Who follows it does not give way.
 pub(crate) const RESIGN_FOR_PRIORITY: &[u8] = b"resign priority";
 /// No request.
 pub(crate) const NO_REQUEST: &[u8] = b"";
@@ -32,9 +32,21 @@ pub(crate) fn resign_for(transfer: Uuid) -> Vec<u8> {
     [RESIGN, format!(" {transfer}").as_bytes()].concat()
 }
 
-/// Returns whether this data of a node of requests is a request to resign, of any kind.
-pub(crate) fn asks_to_resign(data: &[u8]) -> bool {
-    data.strip_prefix(RESIGN).is_some_and(|rest| rest.is_empty() || rest.starts_with(b" "))
+/// Who asks a participant to resign.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Asker {
+    /// The next in line, which has a lower number as priority.
+    Participant,
+    /// An operator, or a transfer.
+    Operator,
+}
+
+/// Returns who has written this into a node of requests, if it is a request.
+pub(crate) fn asker_of(data: &[u8]) -> Option<Asker> {
+    match data.strip_prefix(RESIGN)? {
+        b" priority" => Some(Asker::Participant),
+        rest => (rest.is_empty() || rest.starts_with(b" ")).then_some(Asker::Operator),
+    }
 }
 
 /// Returns the directory of the requests to the participants at `path`.
@@ -63,12 +75,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_kind_of_request_asks_to_resign() {
-        for request in [RESIGN, RESIGN_FOR_PRIORITY, &resign_for(Uuid::nil())] {
-            assert!(asks_to_resign(request), "{request:?}");
-        }
+    fn every_kind_of_request_tells_who_asks() {
+        assert_eq!(asker_of(RESIGN), Some(Asker::Operator));
+        assert_eq!(asker_of(&resign_for(Uuid::nil())), Some(Asker::Operator));
+        assert_eq!(asker_of(RESIGN_FOR_PRIORITY), Some(Asker::Participant));
         assert_ne!(resign_for(Uuid::nil()), resign_for(Uuid::max()));
-        assert!(!asks_to_resign(NO_REQUEST) && !asks_to_resign(b"resigned") && !asks_to_resign(b"please"));
+        for other in [NO_REQUEST, b"resigned", b"please"] {
+            assert_eq!(asker_of(other), None);
+        }
     }
 
     #[test]

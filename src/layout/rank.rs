@@ -19,19 +19,34 @@ const GIVES_WAY: &str = "gives-way";
 /// The rank of a participant in an election, apart from its place in the line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Rank {
-    /// A participant with a lower priority is to lead before it.
+    /// A participant with a lower number is to lead before it.
     pub(crate) priority: u32,
     /// It has resigned, and claims no precedence until it has led again.
     pub(crate) gives_way: bool,
 }
 
-/// Returns whether the participant of the latch with this name is to lead before the one with the `other` name,
-/// whatever their places. Those without a priority keep their places.
-pub(crate) fn precedes(name: &str, other: &str) -> bool {
-    match (rank_of(name), rank_of(other)) {
-        (Some(rank), Some(other)) => rank.priority < other.priority && !rank.gives_way,
-        _ => false,
+impl Rank {
+    /// Returns whether a participant of this rank may ask a leader of the `other` rank to resign. A leader that has
+    /// given way before leads by now, so only its number counts.
+    pub(crate) fn precedes_leader(self, other: Rank) -> bool {
+        self.priority < other.priority && !self.gives_way
     }
+
+    /// Returns whether a participant of the `other` rank that waits lets one of this rank pass.
+    pub(crate) fn passes(self, other: Rank) -> bool {
+        !self.gives_way && (other.gives_way || self.priority < other.priority)
+    }
+}
+
+/// Returns whether the participant of a latch with the name `other`, which waits, lets the one with this name pass.
+/// Those without a priority keep their places.
+pub(crate) fn passes(name: &str, other: &str) -> bool {
+    rank_of(name).zip(rank_of(other)).is_some_and(|(rank, other)| rank.passes(other))
+}
+
+/// Returns whether the participant of a latch with this name may ask the one with the name `leader` to resign.
+pub(crate) fn precedes_leader(name: &str, leader: &str) -> bool {
+    rank_of(name).zip(rank_of(leader)).is_some_and(|(rank, leader)| rank.precedes_leader(leader))
 }
 
 /// Returns what the name of a node has before its number, after its UUID.
@@ -85,11 +100,23 @@ mod tests {
     }
 
     #[test]
-    fn a_lower_priority_precedes_unless_it_gives_way() {
+    fn a_lower_number_goes_first_unless_it_gives_way() {
         let [one, two] = [1, 2].map(|priority| name(Some(Rank { priority, gives_way: false })));
         let [one_gives_way, two_gives_way] = [1, 2].map(|priority| name(Some(Rank { priority, gives_way: true })));
-        assert!(precedes(&one, &two) && precedes(&one, &two_gives_way));
-        assert!(!precedes(&one, &one) && !precedes(&two, &one) && !precedes(&one_gives_way, &two));
-        assert!(!precedes(&one, &name(None)) && !precedes(&name(None), &two));
+        let plain = name(None);
+        for (first, other, passes_it, precedes_it) in [
+            (&one, &two, true, true),
+            (&one, &two_gives_way, true, true),
+            (&one, &one, false, false),
+            (&two, &one, false, false),
+            (&two, &one_gives_way, true, false),
+            (&one_gives_way, &two, false, false),
+            (&one_gives_way, &two_gives_way, false, false),
+            (&one, &plain, false, false),
+            (&plain, &two, false, false),
+        ] {
+            assert_eq!(passes(first, other), passes_it, "{first} {other}");
+            assert_eq!(precedes_leader(first, other), precedes_it, "{first} {other}");
+        }
     }
 }

@@ -45,7 +45,8 @@ impl LeaderLatchBuilder {
     }
 
     /// Lets other clients ask this participant to resign, through [`ask_to_resign`](super::ask_to_resign) and
-    /// [`transfer`](super::transfer). Default: it cannot be asked.
+    /// [`transfer`](super::transfer), and participants that have a lower number as [`priority`](Self::priority).
+    /// Default: it cannot be asked.
     ///
     /// When a leader is asked, [`Leadership::on_revoke`](super::Leadership::on_revoke) resolves. It leads for `grace`
     /// more, or until [`LeaderLatch::resign`] is called. Then its leadership ends, listeners are notified, and the
@@ -85,18 +86,19 @@ impl LeaderLatchBuilder {
     /// Sets the priority of this participant: one with a lower number is to lead before it. Default: none, so that the
     /// order of arrival decides.
     ///
-    /// The next in line goes to the end of the line as long as one with a lower number is behind it. So the one with
-    /// the lowest number leads next. If it is lower than that of the leader, and the leader is
-    /// [`revocable`](Self::revocable), the leader is asked to resign; a leader that is not leads on.
+    /// The next in line goes to the end of the line as long as one with a lower number is behind it. So once the line
+    /// has settled, the one with the lowest number leads next. If it is lower than that of the leader, and the leader
+    /// is [`revocable`](Self::revocable), the leader is asked to resign; a leader that is not leads on.
     ///
     /// Priorities count among the participants that have one. Others, and those of Curator, keep their places: they
     /// neither step back nor are stepped back for. A participant that [resigns](LeaderLatch::resign), or was asked to
     /// by an operator or a [`transfer`](super::transfer), gives way: until it has led again, no other participant steps
-    /// back for it, and it asks no leader to resign.
+    /// back for it, it asks no leader to resign, and it lets pass all that have not given way.
     ///
-    /// This costs one request more for the next in line, two for those behind it, and none for the leader. The next in
-    /// line lists the line whenever that changes. Until the best one is next, those before it go to the end of the
-    /// line, one after the other: use few different numbers, such as 0 for one zone and 1 for another.
+    /// This costs two requests more for the next in line, three for those behind it, and none for the leader. The next
+    /// in line lists the line whenever that changes, and needs four requests to ask a leader. Until the best one is
+    /// next, those before it go to the end of the line, one after the other: use few different numbers, such as 0 for
+    /// one zone and 1 for another.
     ///
     /// ```no_run
     /// use std::time::Duration;

@@ -58,7 +58,7 @@
 //! | reply to a delete lost | The latch repeats the delete until the node is gone. |
 //! | id larger than the servers read | The latch fails with this error, and retries with growing delays. |
 //! | asked to resign | The leader leads for its grace period, then goes to the end of the line. |
-//! | next in line, and one behind it has a lower priority | It goes to the end of the line. |
+//! | next in line, and one behind it has a lower number as priority | It goes to the end of the line. |
 //! | asked to resign, and its session or node is lost | The request is gone with the node that it was for. |
 //! | process stopped for longer than T | The first `is_held()` after it wakes returns false. |
 //! | no permission to create or read | `wait_for_leadership` fails. The latch retries with growing delays. |

@@ -2,7 +2,7 @@
 
 use super::error::Error;
 use crate::client::{Client, ErrorKind};
-use crate::layout::latch::{asks_to_resign, is_request, participant_of, requests};
+use crate::layout::latch::{asker_of, is_request, participant_of, requests};
 use crate::util::path::{join, validate};
 
 /// Returns the paths of the nodes of participants that were asked to resign and have not given up their places yet, in
@@ -41,7 +41,9 @@ pub async fn pending_requests(client: &Client, path: &str) -> Result<Vec<String>
     let mut pending = Vec::new();
     for (name, read) in names.iter().zip(read) {
         match read {
-            Ok((data, _)) if asks_to_resign(&data) => pending.extend(participant_of(name).map(|node| join(path, node))),
+            Ok((data, _)) if asker_of(&data).is_some() => {
+                pending.extend(participant_of(name).map(|node| join(path, node)))
+            }
             Ok(_) => {}
             // The participant has left since the list.
             Err(error) if error.kind() == ErrorKind::NoNode => {}

@@ -1,46 +1,41 @@
-//! The priorities of an election: what the participant that is next in the line does about them.
+//! The priorities of an election: what a participant that waits does about them.
 //!
 //! The leader is always the first of the line, so a priority cannot put a participant in front of others: those that
 //! have a higher number step back. Only the next in line compares, and whenever the line changes:
 //!
-//! * If one behind it precedes it, it goes to the end of the line. So in the end the next in line is the best.
-//! * If it precedes the leader, it asks the leader to resign. It takes part itself, so it is alive.
+//! * If one behind it has a lower number, it goes to the end of the line. So in the end the next in line is the best.
+//! * If it has a lower number than the leader, it asks the leader to resign. It takes part itself, so it is alive.
 //!
 //! This comes to an end: a participant steps back only for a node that it is behind from then on.
 //!
-//! A participant is next as soon as one of the last two before it is gone and one remains. So one further back watches
-//! these two: the contender the last one, and this the one before that. If one participant leaves, two take notice.
+//! A participant becomes the next when one of the last two before it is gone and one remains. So one further back
+//! watches these two, and lists the line when one is gone: if one participant leaves, two take notice.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use futures::future::BoxFuture;
+use futures::future::{BoxFuture, try_join};
 
 use super::requests::request;
 use crate::client::core::Core;
 use crate::client::session::Session;
 use crate::contender::queue;
 use crate::engine::{self, Multi, Watch};
-use crate::layout::latch::{RESIGN_FOR_PRIORITY, request_of};
+use crate::layout::latch::{RESIGN_FOR_PRIORITY, asker_of, request_of};
 use crate::layout::line::LATCH;
-use crate::layout::rank::precedes;
+use crate::layout::rank::{passes, precedes_leader};
 use crate::util::backoff::{AFTER_REFUSAL, Backoff};
-use crate::util::path::{join, split};
-use crate::util::wait::{fired, forever};
+use crate::util::clock::Instant;
+use crate::util::path::{join as join_path, split};
+use crate::util::wait::forever;
 
-/// Whether the next in line has to step back.
+/// Whether a participant that waits has to step back.
 pub(super) struct Precedence {
     core: Arc<Core>,
     /// The path of the election, for the log.
     path: Arc<str>,
-    waiting: Option<Waiting>,
-}
-
-/// A participant that waits in the line.
-struct Waiting {
-    node: Arc<str>,
-    /// The contender knows that it is next. Otherwise it may have become next unnoticed.
-    is_next: bool,
-    outranked: BoxFuture<'static, ()>,
+    /// The node with which it waits, and a future that resolves when it has to step back.
+    waiting: Option<(Arc<str>, BoxFuture<'static, ()>)>,
 }
 
 impl Precedence {
@@ -49,22 +44,21 @@ impl Precedence {
     }
 
     /// Compares while the participant waits with this node, and no longer.
-    pub(super) fn follow(&mut self, place: Option<(&Arc<Session>, &Arc<str>)>, is_next: bool) {
+    pub(super) fn follow(&mut self, place: Option<(&Arc<Session>, &Arc<str>)>) {
         let Some((session, node)) = place else {
             self.waiting = None;
             return;
         };
-        let is_same = |waiting: &Waiting| waiting.node == *node && waiting.is_next == is_next;
-        if !self.waiting.as_ref().is_some_and(is_same) {
-            let waiter = Waiter::new(&self.core, session, &self.path, node, is_next);
-            self.waiting = Some(Waiting { node: Arc::clone(node), is_next, outranked: Box::pin(waiter.outranked()) });
+        if self.waiting.as_ref().is_none_or(|(present, _)| present != node) {
+            let waiter = Waiter::new(&self.core, session, &self.path, node);
+            self.waiting = Some((Arc::clone(node), Box::pin(waiter.outranked())));
         }
     }
 
     /// Resolves when the participant has to go to the end of the line. If it is dropped, the next call resumes it.
     pub(super) async fn outranked(&mut self) {
         match &mut self.waiting {
-            Some(waiting) => (&mut waiting.outranked).await,
+            Some((_, outranked)) => outranked.await,
             None => return forever().await,
         }
         self.waiting = None;
@@ -74,28 +68,30 @@ impl Precedence {
 /// What a participant that waits has to do.
 #[derive(Debug, PartialEq, Eq)]
 enum Duty<'a> {
-    /// It is not next before this one is gone, or the last one before it.
-    Wait(&'a str),
-    /// This one behind it precedes it: it goes to the end of the line.
+    /// It is not the next before one of these is gone, the last two before it.
+    Wait([&'a str; 2]),
+    /// It lets this one behind it pass, and goes to the end of the line.
     StepBack(&'a str),
-    /// It precedes the leader with this name, and asks it to resign.
+    /// It asks the leader with this name to resign.
     Ask(&'a str),
-    /// It is next in its turn.
+    /// It is the next in its turn.
     Nothing,
+    /// Another client has deleted its node. The contender takes notice of that.
+    Gone,
 }
 
 impl<'a> Duty<'a> {
     /// Returns the duty of the participant `own` in a line.
     fn of(line: &'a [String], own: &str) -> Self {
-        let Some(at) = line.iter().position(|name| name == own) else { return Duty::Nothing };
-        if let [.., before, _] = &line[..at] {
-            return Duty::Wait(before);
+        let Some(at) = line.iter().position(|name| name == own) else { return Duty::Gone };
+        if let [.., before, last] = &line[..at] {
+            return Duty::Wait([before, last]);
         }
-        if let Some(other) = line[at + 1..].iter().find(|other| precedes(other, own)) {
+        if let Some(other) = line[at + 1..].iter().find(|other| passes(other, own)) {
             return Duty::StepBack(other);
         }
         match &line[..at] {
-            [leader] if precedes(own, leader) => Duty::Ask(leader),
+            [leader] if precedes_leader(own, leader) => Duty::Ask(leader),
             _ => Duty::Nothing,
         }
     }
@@ -108,18 +104,19 @@ struct Waiter {
     /// The path of the election, for the log.
     election: Arc<str>,
     node: Arc<str>,
+    /// It is the next, and watches the line.
     is_next: bool,
     refusals: Backoff,
 }
 
 impl Waiter {
-    fn new(core: &Arc<Core>, session: &Arc<Session>, election: &Arc<str>, node: &Arc<str>, is_next: bool) -> Self {
+    fn new(core: &Arc<Core>, session: &Arc<Session>, election: &Arc<str>, node: &Arc<str>) -> Self {
         Waiter {
             core: Arc::clone(core),
             session: Arc::clone(session),
             election: Arc::clone(election),
             node: Arc::clone(node),
-            is_next,
+            is_next: false,
             refusals: Backoff::new(AFTER_REFUSAL),
         }
     }
@@ -136,15 +133,7 @@ impl Waiter {
                 Err(engine::Error::NoNode) => return forever().await,
                 Err(error) => {
                     if let Err(error) = self.session.wait_if_transient(error, connection).await {
-                        let delay = self.core.next_delay(&mut self.refusals, began);
-                        let (path, node) = (&*self.election, &*self.node);
-                        tracing::warn!(
-                            event = "cannot_use_priority",
-                            path,
-                            node,
-                            ?error,
-                            "the next in line cannot act on its priority"
-                        );
+                        let delay = self.refused(&error, began);
                         self.session.sleep(delay).await;
                     }
                 }
@@ -154,35 +143,22 @@ impl Waiter {
 
     /// Compares itself with the line, and waits until that may have changed. Returns whether it has to step back.
     async fn compare(&mut self, connection: u64) -> Result<bool, engine::Error> {
-        let (dir, name) = split(&self.node);
+        let node = Arc::clone(&self.node);
+        let (dir, name) = split(&node);
         let (children, changed) = self.list(dir).await?;
         let queue = queue(&self.session, dir, children, &[LATCH]).await?;
-        let (path, node) = (&*self.election, &*self.node);
-        let sleep = match (Duty::of(queue.names(), name), changed) {
+        match (Duty::of(queue.names(), name), changed) {
+            (Duty::Gone, _) => return forever().await,
+            (Duty::Wait(both), _) => self.until_one_is_gone(both.map(|name| join_path(dir, name)), connection).await?,
             (Duty::StepBack(by), _) => {
-                tracing::info!(event = "outranked", path, node, by, "one with a lower priority is to lead first");
+                let path = &*self.election;
+                tracing::info!(event = "outranked", path, node = &*node, by, "steps back for a lower number");
                 return Ok(true);
             }
-            (Duty::Wait(before), _) => {
-                let (stat, gone) = self.session.watch_exists(&join(dir, before)).await?;
-                // It is watched for its end: a change of its data only costs a list.
-                stat.map(|_| [Some(gone), None])
-            }
-            // It has become next without notice, and needs the watch of the line.
-            (_, None) => {
-                self.is_next = true;
-                None
-            }
-            (Duty::Ask(leader), changed) => self.ask(&join(dir, leader)).await?.map(|inbox| [changed, inbox]),
-            (Duty::Nothing, changed) => Some([changed, None]),
-        };
-        if let Some([mut first, mut second]) = sleep {
-            tokio::select! {
-                biased;
-                _ = fired(&mut first) => {}
-                _ = fired(&mut second) => {}
-                () = self.session.disconnected(connection) => {}
-            }
+            // It has become the next, and needs the watch of the line.
+            (_, None) => self.is_next = true,
+            (Duty::Ask(leader), Some(changed)) => self.ask(&join_path(dir, leader), changed, connection).await?,
+            (Duty::Nothing, Some(changed)) => self.session.changed(changed, connection).await,
         }
         Ok(false)
     }
@@ -196,28 +172,80 @@ impl Waiter {
         Ok((self.session.list_children(dir).await?.0, None))
     }
 
-    /// Asks the leader with this node to resign, if it can be asked and was not asked before; otherwise returns a watch
-    /// that fires when that has changed. Returns `None` if the line is to be listed again.
-    async fn ask(&self, leader: &str) -> Result<Option<Option<Watch>>, engine::Error> {
-        let (inbox, watch) = self.session.watch_exists(&request_of(leader)).await?;
-        let Some(inbox) = inbox.filter(|stat| stat.data_length == 0) else { return Ok(Some(Some(watch))) };
-        let steps = request(leader, RESIGN_FOR_PRIORITY, Some(inbox.version));
-        match self.session.multi(steps.into()).await? {
+    async fn until_one_is_gone(&self, [one, other]: [String; 2], connection: u64) -> Result<(), engine::Error> {
+        let session = &self.session;
+        let (one, other) = session.together(|| (session.watch_exists(&one), session.watch_exists(&other)));
+        if let ((Some(_), one), (Some(_), other)) = try_join(one, other).await? {
+            // A change of their data costs a list, and no more.
+            self.until_changed(one, other, connection).await;
+        }
+        Ok(())
+    }
+
+    async fn until_changed(&self, one: Watch, other: Watch, connection: u64) {
+        tokio::select! {
+            biased;
+            _ = one => {}
+            () = self.session.changed(other, connection) => {}
+        }
+    }
+
+    /// Asks the leader with this node to resign, and waits until the line may have changed, or whether it was asked.
+    async fn ask(&mut self, leader: &str, changed: Watch, connection: u64) -> Result<(), engine::Error> {
+        let began = self.core.clock.now();
+        match self.try_ask(leader).await {
+            Ok(None) => {}
+            Ok(Some(inbox)) => self.until_changed(inbox, changed, connection).await,
+            Err(error) if error.is_transient() => return Err(error),
+            Err(error) => {
+                let delay = self.refused(&error, began);
+                tokio::select! {
+                    biased;
+                    () = self.session.changed(changed, connection) => {}
+                    _ = self.session.sleep(delay) => {}
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Asks the leader with this node to resign. Returns a watch of its node of requests if it was asked before, or
+    /// cannot be asked; otherwise `None`: that is to be looked at again.
+    async fn try_ask(&self, leader: &str) -> Result<Option<Watch>, engine::Error> {
+        let inbox = request_of(leader);
+        let version = match self.session.watch_data(&inbox).await {
+            Ok((data, _, watch)) if asker_of(&data).is_some() => return Ok(Some(watch)),
+            Ok((_, stat, _)) => stat.version,
+            Err(engine::Error::NoNode) => {
+                let (stat, watch) = self.session.watch_exists(&inbox).await?;
+                return Ok(stat.is_none().then_some(watch));
+            }
+            Err(error) => return Err(error),
+        };
+        match self.session.multi(request(leader, RESIGN_FOR_PRIORITY, Some(version)).into()).await? {
             Multi::Committed(_) => {
                 let (path, node) = (&*self.election, &*self.node);
-                tracing::info!(
-                    event = "asked_leader",
-                    path,
-                    node,
-                    leader,
-                    "the leader has a higher number as priority"
-                );
-                Ok(Some(None))
+                tracing::info!(event = "asked_leader", path, node, leader, "asks the leader to resign");
+                Ok(None)
             }
             // The leader has left, or another client was faster.
             Multi::Refused { error: engine::Error::NoNode | engine::Error::BadVersion, .. } => Ok(None),
             Multi::Refused { error, .. } => Err(error),
         }
+    }
+
+    /// Logs a request that was refused. Returns when to try again.
+    fn refused(&mut self, error: &engine::Error, began: Instant) -> Duration {
+        let (path, node) = (&*self.election, &*self.node);
+        let delay = self.core.next_delay(&mut self.refusals, began);
+        tracing::warn!(
+            event = "cannot_use_priority",
+            path,
+            node,
+            ?error,
+            "the next in line cannot act on its priority"
+        );
+        delay
     }
 }
 
@@ -231,35 +259,37 @@ mod tests {
     }
 
     #[test]
-    fn the_next_in_line_steps_back_for_a_better_one_and_asks_a_worse_leader() {
-        let (low, five, nine) = ("priority-0000000001-", "priority-0000000005-", "priority-0000000009-");
-        let (low_yields, five_yields) = ("gives-way-0000000001-", "gives-way-0000000005-");
-        for (ranks, at, duty) in [
-            (&[five, five, low][..], 1, "StepBack(2)"),
-            (&[five, five, five, low], 1, "StepBack(3)"),
-            (&["", five, low], 1, "StepBack(2)"),
+    fn the_next_in_line_lets_a_better_one_pass_and_asks_a_worse_leader() {
+        let (one, five, nine) = ("priority-0000000001-", "priority-0000000005-", "priority-0000000009-");
+        let (one_gives_way, five_gives_way) = ("gives-way-0000000001-", "gives-way-0000000005-");
+        for (ranks, at, expected) in [
+            (&[five, five, one][..], 1, "StepBack 2"),
+            (&[five, five, five, one], 1, "StepBack 3"),
+            (&["", five, one], 1, "StepBack 2"),
             // It has become the first, and has not led yet.
-            (&[five, low], 0, "StepBack(1)"),
-            (&[nine, five_yields, low], 1, "StepBack(2)"),
-            (&[nine, five, nine], 1, "Ask(0)"),
-            (&[five_yields, low], 1, "Ask(0)"),
-            (&[nine, five, low_yields], 1, "Ask(0)"),
-            (&[nine, five_yields], 1, "Nothing"),
+            (&[five, one], 0, "StepBack 1"),
+            (&[nine, one_gives_way, five], 1, "StepBack 2"),
+            (&[nine, five, nine], 1, "Ask 0"),
+            (&[five_gives_way, one], 1, "Ask 0"),
+            (&[nine, five, one_gives_way], 1, "Ask 0"),
+            (&[nine, five_gives_way, one_gives_way], 1, "Nothing"),
             (&["", five], 1, "Nothing"),
-            (&[five, five], 1, "Nothing"),
-            (&[low, five], 1, "Nothing"),
-            (&[nine, nine, five], 2, "Wait(0)"),
-            (&["", nine, "", five, low], 3, "Wait(1)"),
+            (&[five, five, five], 1, "Nothing"),
+            (&[one, five, nine], 1, "Nothing"),
+            (&[nine, nine, five], 2, "Wait 0 1"),
+            (&["", nine, "", five, one], 3, "Wait 1 2"),
         ] {
             let line = line(ranks);
+            let number = |name: &str| name[name.len() - 1..].to_owned();
             let found = match Duty::of(&line, &line[at]) {
-                Duty::StepBack(other) => format!("StepBack({})", &other[other.len() - 1..]),
-                Duty::Wait(other) => format!("Wait({})", &other[other.len() - 1..]),
-                Duty::Ask(leader) => format!("Ask({})", &leader[leader.len() - 1..]),
+                Duty::Wait([before, last]) => format!("Wait {} {}", number(before), number(last)),
+                Duty::StepBack(other) => format!("StepBack {}", number(other)),
+                Duty::Ask(leader) => format!("Ask {}", number(leader)),
                 Duty::Nothing => "Nothing".to_owned(),
+                Duty::Gone => "Gone".to_owned(),
             };
-            assert_eq!(found, duty, "{ranks:?}");
+            assert_eq!(found, expected, "{ranks:?}");
         }
-        assert_eq!(Duty::of(&line(&[five, low]), "gone"), Duty::Nothing);
+        assert_eq!(Duty::of(&line(&[five, one]), "gone"), Duty::Gone);
     }
 }

@@ -4,20 +4,19 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::future::BoxFuture;
-use tokio::time::Instant;
-
 use crate::client::core::Core;
 use crate::client::owned_node::{DeletionTarget, OwnedNode};
 use crate::client::parents;
 use crate::client::session::Session;
 use crate::contender::Hold;
 use crate::engine;
-use crate::layout::latch::{RESIGN_FOR_PRIORITY, asks_to_resign, request_of};
+use crate::layout::latch::{Asker, asker_of, request_of};
 use crate::util::backoff::{AFTER_DELETION, AFTER_REFUSAL, Backoff};
+use crate::util::clock::Instant;
 use crate::util::path::split;
-use crate::util::wait::{fired, forever};
+use crate::util::wait::{fired, forever, known};
 use crate::util::znode::CreateMode;
+use futures::future::{BoxFuture, FutureExt};
 
 /// What the participant has to do.
 #[derive(Debug)]
@@ -45,26 +44,18 @@ enum Stage {
     /// It cannot be asked: it has no node.
     Closed,
     /// The participant waits for a request.
-    Open(BoxFuture<'static, Request>),
-    /// It was asked. The node of requests stays until the place is given up.
-    Asked { request: Request, due: Due },
+    Open(Requested),
+    /// It was asked. The node of requests stays until the place is given up: an operator may ask after a participant.
+    Asked {
+        by: Asker,
+        /// When it gives up its place. `None` until its leader is told.
+        due: Option<Instant>,
+        requested: Requested,
+    },
 }
 
-/// A request that was read.
-struct Request {
-    _node: OwnedNode,
-    /// It is of a participant that is to lead because of its priority.
-    is_for_priority: bool,
-}
-
-/// When the participant gives up its place.
-enum Due {
-    /// Its leader was not told yet.
-    Untold,
-    At(Instant),
-    /// When its leader says so: the grace period is longer than the clock counts.
-    Never,
-}
+/// Resolves with the node of requests and with who asks.
+type Requested = BoxFuture<'static, (Inbox, Asker)>;
 
 impl Requests {
     pub(super) fn new(core: &Arc<Core>, path: &Arc<str>, grace: Option<Duration>) -> Self {
@@ -80,7 +71,7 @@ impl Requests {
         self.node = node.cloned();
         self.stage = match place {
             Some((session, node)) => {
-                Stage::Open(Box::pin(Inbox::new(&self.core, session, &self.path, node).requested()))
+                Stage::Open(Box::pin(Inbox::new(&self.core, session, &self.path, node).requested(None)))
             }
             None => Stage::Closed,
         };
@@ -88,17 +79,26 @@ impl Requests {
 
     /// Waits for the next notice. If it is dropped, the next call resumes it.
     pub(super) async fn next(&mut self) -> Notice {
-        match &mut self.stage {
-            Stage::Open(requested) => {
-                let request = requested.await;
-                self.stage = Stage::Asked { request, due: Due::Untold };
-                Notice::Asked
+        loop {
+            match &mut self.stage {
+                Stage::Open(requested) => {
+                    let (inbox, by) = requested.await;
+                    let requested = Box::pin(inbox.requested(Some(by)));
+                    self.stage = Stage::Asked { by, due: None, requested };
+                    return Notice::Asked;
+                }
+                Stage::Asked { by, due, requested } => {
+                    let (core, due) = (&self.core, known(*due));
+                    let sleep = due.then(|due| core.runtime.sleep(due.since(core.clock.now())));
+                    let (inbox, later) = tokio::select! {
+                        biased;
+                        later = &mut *requested => later,
+                        _ = sleep => return Notice::Due,
+                    };
+                    (*by, *requested) = (later, Box::pin(inbox.requested(Some(later))));
+                }
+                Stage::Closed => forever().await,
             }
-            Stage::Asked { due: Due::At(at), .. } => {
-                self.core.runtime.sleep(*at - Instant::now()).await;
-                Notice::Due
-            }
-            Stage::Closed | Stage::Asked { .. } => forever().await,
         }
     }
 
@@ -106,15 +106,15 @@ impl Requests {
     pub(super) fn start_grace(&mut self, term: Option<&Hold>) {
         let grace = term.and(self.grace).unwrap_or_default();
         if let Stage::Asked { due, .. } = &mut self.stage {
-            *due = Instant::now().checked_add(grace).map_or(Due::Never, Due::At);
+            *due = Some(self.core.clock.now() + grace);
         }
         self.tell(term);
     }
 
     /// Returns whether a participant that gives up its place now claims no precedence until it has led again. It keeps
-    /// its claim if it makes room for one with a lower priority: that one leads before it anyway.
+    /// its claim if it makes room for one that goes before it anyway.
     pub(super) fn gives_way(&self) -> bool {
-        !matches!(&self.stage, Stage::Asked { request, .. } if request.is_for_priority)
+        !matches!(self.stage, Stage::Asked { by: Asker::Participant, .. })
     }
 
     /// Tells the leader of a term that it was asked to resign, if that was so. A term may begin after the request: one
@@ -158,8 +158,12 @@ impl Inbox {
         }
     }
 
-    /// Waits for a request. Never resolves once the session is over.
-    async fn requested(mut self) -> Request {
+    /// Waits for a request that says more than the one that is known: what an operator asks goes before what a
+    /// participant asks. Never resolves once the session is over.
+    async fn requested(mut self, known: Option<Asker>) -> (Self, Asker) {
+        if known == Some(Asker::Operator) {
+            return forever().await;
+        }
         loop {
             let began = self.core.clock.now();
             let Ok(connection) = self.session.connected().await else { return forever().await };
@@ -167,15 +171,11 @@ impl Inbox {
                 // After a reconnect, not all participants of a session read at once.
                 self.session.spread_out(&self.core.random).await;
             }
-            let looked = if self.exists { self.look(connection).await } else { self.create().await };
+            let looked = if self.exists { self.look(connection, known).await } else { self.create().await };
             match looked {
                 Ok(None) => {}
-                Ok(Some(data)) => {
-                    if let Some(node) = self.node.take() {
-                        return Request { _node: node, is_for_priority: data == RESIGN_FOR_PRIORITY };
-                    }
-                }
-                // Another client deleted it.
+                Ok(Some(asker)) => return (self, asker),
+                // Another client deleted it, or its directory.
                 Err(engine::Error::NoNode) => {
                     self.exists = false;
                     let delay = self.core.next_delay(&mut self.deletions, began);
@@ -201,25 +201,31 @@ impl Inbox {
 
     /// Creates the node, and its directory if that is missing. Its name contains a UUID of our own, so a node that
     /// exists is of an attempt whose answer was lost.
-    async fn create(&mut self) -> Result<Option<Vec<u8>>, engine::Error> {
+    async fn create(&mut self) -> Result<Option<Asker>, engine::Error> {
         let (session, acls) = (&self.session, &self.core.config.acls);
         let owned = || OwnedNode::of(session, &self.core.janitor, DeletionTarget::Path(Arc::clone(&self.path)));
         self.node.get_or_insert_with(owned);
-        match session.create(&self.path, &[], CreateMode::Ephemeral, acls).await {
+        let create = || session.create(&self.path, &[], CreateMode::Ephemeral, acls);
+        let mut created = create().await;
+        if let Err(engine::Error::NoNode) = created {
+            parents::try_create(session, split(&self.path).0, acls).await?;
+            created = create().await;
+        }
+        match created {
             Ok(_) | Err(engine::Error::NodeExists) => self.exists = true,
-            Err(engine::Error::NoNode) => drop(parents::try_create(session, split(&self.path).0, acls).await?),
             Err(error) => return Err(error),
         }
         Ok(None)
     }
 
-    /// Reads the node, and waits until it may have changed. Returns the request, if it has one.
-    async fn look(&mut self, connection: u64) -> Result<Option<Vec<u8>>, engine::Error> {
+    /// Reads the node, and waits until it may have changed. Returns who asks, if that is not known.
+    async fn look(&mut self, connection: u64, known: Option<Asker>) -> Result<Option<Asker>, engine::Error> {
         let (data, _, watch) = self.session.watch_data(&self.path).await?;
         let Some(node) = &mut self.node else { return Ok(None) };
         *node.watch() = Some(watch);
-        if asks_to_resign(&data) {
-            return Ok(Some(data));
+        match asker_of(&data) {
+            asker if asker.is_some() && asker != known => return Ok(asker),
+            _ => {}
         }
         tokio::select! {
             biased;

@@ -39,8 +39,8 @@ pub enum LatchStatus {
     Suspended,
     /// Its session or its node is gone. It re-enters.
     Lost,
-    /// It was asked to resign, has resigned, or makes room for one with a lower priority, and gives up its place. It
-    /// re-enters at the end of the line.
+    /// It gives up its place and re-enters at the end of the line: it was asked to resign, has resigned, or lets one
+    /// with a lower number as priority pass.
     Resigned,
     /// It could not enter. It retries with growing delays. [`LatchState::error`] returns the reason.
     Failed,
@@ -84,7 +84,7 @@ impl LatchState {
                 (failures, node) = (failures + 1, None);
                 error = Some(Error::client(path, cause.clone()));
             }
-            State::Behind | State::Next | State::Unproven | State::Held(_) | State::Suspended => {}
+            State::Behind | State::Unproven | State::Held(_) | State::Suspended => {}
         }
         LatchState { state, resigned: false, node, failures, error }
     }
@@ -109,7 +109,7 @@ impl LatchState {
     pub fn status(&self) -> LatchStatus {
         match &self.state {
             State::Entering | State::Entered(_) => LatchStatus::Entering,
-            State::Behind | State::Next | State::Unproven => LatchStatus::Waiting,
+            State::Behind | State::Unproven => LatchStatus::Waiting,
             State::Held(hold) if hold.is_held() => LatchStatus::Leading,
             State::Held(_) | State::Suspended => LatchStatus::Suspended,
             State::Lost if self.resigned => LatchStatus::Resigned,
@@ -133,14 +133,9 @@ impl LatchState {
         self.node.as_deref()
     }
 
-    /// Returns whether it waits for others before it: `Some(true)` if it is certainly the next in line. A latch without
-    /// a priority is never certain.
-    pub(super) fn is_next(&self) -> Option<bool> {
-        match self.state {
-            State::Behind => Some(false),
-            State::Next => Some(true),
-            _ => None,
-        }
+    /// Returns whether it waits for others before it.
+    pub(super) fn is_behind(&self) -> bool {
+        matches!(self.state, State::Behind)
     }
 
     /// Returns the term that this state began, whether or not it still lasts.

@@ -12,7 +12,6 @@ use super::precedence::Precedence;
 use super::revocable::{Notice, Requests};
 use super::state::{LatchState, LatchStatus};
 use crate::client::core::Core;
-use crate::client::session::Session;
 use crate::client::task::Task;
 use crate::client::{self, Client};
 use crate::contender::measure::Terms;
@@ -162,7 +161,8 @@ impl Participant {
         loop {
             let place = contender.place();
             self.requests.follow(place);
-            self.compare(place);
+            let compares = self.options.priority.is_some() && self.shared.state.borrow().is_behind();
+            self.precedence.follow(place.filter(|_| compares));
             let node = place.map(|(_, node)| Arc::clone(node));
             let state = tokio::select! {
                 biased;
@@ -189,12 +189,7 @@ impl Participant {
                 return Ok(());
             }
             self.log(&state);
-            // For readers, a latch that has a node is still entering, and one that is next in line waits as before.
-            let is_news = match state {
-                State::Entered(_) => false,
-                State::Next => self.shared.state.borrow().status() != LatchStatus::Waiting,
-                _ => true,
-            };
+            let entered = matches!(state, State::Entered(_));
             let next = self.next_state(state);
             match next.term().map(Hold::token) {
                 Some(token) => {
@@ -203,19 +198,14 @@ impl Participant {
                     // Tasks that wait for the leadership run before the place writes its next requests.
                     tokio::task::yield_now().await;
                 }
-                None if !is_news => drop(self.shared.state.send_if_modified(|state| {
+                // In the published state, a contender that has a node is still entering.
+                None if entered => drop(self.shared.state.send_if_modified(|state| {
                     *state = next;
                     false
                 })),
                 None => self.publish(next),
             }
         }
-    }
-
-    /// Lets a participant with a priority compare itself with others while it waits for them.
-    fn compare(&mut self, place: Option<(&Arc<Session>, &Arc<str>)>) {
-        let is_next = self.options.priority.and(self.shared.state.borrow().is_next());
-        self.precedence.follow(place.filter(|_| is_next.is_some()), is_next.unwrap_or_default());
     }
 
     fn next_state(&self, state: State) -> LatchState {
@@ -299,7 +289,9 @@ impl Participant {
 
     /// Gives up the place because it was asked to, or its own code wants it.
     async fn resign(&mut self, contender: &mut Contender) {
-        contender.give_way(self.requests.gives_way());
+        if self.requests.gives_way() {
+            contender.give_way(true);
+        }
         self.step_back(contender).await;
     }
 
@@ -319,10 +311,13 @@ impl Participant {
                 () = shared.silenced() => {}
             }
         }
-        if let Err(error) = contender.leave_after(shared.leaving.handed_over()).await {
-            // The next entry fails too if that matters to it.
-            let path = &*shared.path;
-            tracing::debug!(event = "place_not_given_up", path, ?error, "the node is deleted in the background");
+        match contender.leave_after(shared.leaving.handed_over()).await {
+            Ok(()) | Err(engine::Error::SessionEnded) => {}
+            // Until that is done it may be the first of the line, and lead nothing.
+            Err(error) => {
+                let path = &*shared.path;
+                tracing::warn!(event = "place_not_given_up", path, ?error, "the node is deleted in the background");
+            }
         }
         // The node of requests is deleted after the node that it is for.
         self.requests.follow(None);

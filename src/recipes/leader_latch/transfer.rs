@@ -13,9 +13,9 @@ use crate::client::{self, Client, ErrorKind};
 use crate::contender::names;
 use crate::contender::participants::{self, Participant};
 use crate::engine::{self, Op};
-use crate::layout::latch::{NO_REQUEST, asks_to_resign, request_of, resign_for};
+use crate::layout::latch::{Asker, NO_REQUEST, asker_of, request_of, resign_for};
 use crate::layout::line::LATCH;
-use crate::layout::rank::precedes;
+use crate::layout::rank::passes;
 use crate::util::path::{join, split, validate};
 use crate::util::wait::sleep_until_opt;
 use crate::util::znode::Stat;
@@ -41,9 +41,9 @@ const AT_ONCE: usize = 16;
 /// those between are asked, all in one transaction. The leader is asked when the next in the line is the one that is to
 /// lead, and only if that is still there. So a transfer that ends early leaves the leader in its place.
 ///
-/// A transfer goes before [priorities](super::LeaderLatchBuilder::priority): participants behind the chosen one that
-/// have a lower number are asked together with those between, and all that were asked give way. One that enters later
-/// with a lower number claims the leadership again.
+/// A transfer goes before [priorities](super::LeaderLatchBuilder::priority). Participants behind the chosen one that
+/// have a lower number must be revocable too. They are asked before all others, as the chosen one would step back for
+/// them, and all that were asked give way. One that enters later with a lower number claims the leadership again.
 ///
 /// `within` is how long the leader and the others may take. The leader may need its grace period. After that, requests
 /// that were not followed are withdrawn. A request that another client has made is waited for, but neither replaced
@@ -171,15 +171,14 @@ impl Transfer<'_> {
             let Some((leader, between)) = line[..at].split_first() else {
                 return Ok(Participant { is_leader: true, ..target });
             };
-            // The target would step back for those behind it that precede it. Once asked, they give way.
-            let behind = line[at + 1..].iter().filter(|other| precedes(other, name));
-            let others: Vec<String> = between.iter().chain(behind).cloned().collect();
-            let to_ask = if others.is_empty() { std::slice::from_ref(leader) } else { &others };
-            // The inbox of the leader is the first.
-            let inboxes = self.open_inboxes(leader, &others).await?;
+            // The target lets these pass, until they have given way.
+            let behind: Vec<&String> = line[at + 1..].iter().filter(|other| passes(other, name)).collect();
+            let now = [behind.len(), between.len()].into_iter().find(|count| *count > 0).unwrap_or(1);
+            let all: Vec<String> = behind.into_iter().chain(between).chain([leader]).cloned().collect();
+            let to_ask = &all[..now];
             // If it is refused, the line or a request has changed since it was read.
-            if let Some(inboxes) = inboxes
-                && self.ask(name, leader, to_ask, &inboxes[inboxes.len() - to_ask.len()..]).await?
+            if let Some(inboxes) = self.open_inboxes(&all).await?
+                && self.ask(name, leader, to_ask, &inboxes[..now]).await?
             {
                 self.until_answered(name, to_ask).await?;
             } else if self.until.is_some_and(|until| until <= Instant::now()) {
@@ -209,17 +208,16 @@ impl Transfer<'_> {
     /// Reads the nodes of requests of all of these, before any of them is asked. Returns `None` if the line has changed
     /// meanwhile: a participant that leaves has no node of requests either, and must not be taken for one that cannot
     /// be asked.
-    async fn open_inboxes(&self, leader: &String, others: &[String]) -> Result<Option<Vec<Inbox>>, End> {
-        if others.len() > MOST_OTHERS {
-            let (count, to) = (others.len(), self.to);
+    async fn open_inboxes(&self, names: &[String]) -> Result<Option<Vec<Inbox>>, End> {
+        if names.len() > MOST_OTHERS + 1 {
+            let (count, to) = (names.len() - 1, self.to);
             let why = format!(
                 "{count} participants besides the leader would have to make room for {to:?}; at most {MOST_OTHERS} can"
             );
             return Err(Error::InvalidOption { path: Arc::clone(&self.path), why }.into());
         }
-        let names: Vec<String> = std::iter::once(leader).chain(others).cloned().collect();
         let (mut open, mut closed) = (Vec::new(), Vec::new());
-        for (name, inbox) in names.iter().zip(self.read_inboxes(&names).await?) {
+        for (name, inbox) in names.iter().zip(self.read_inboxes(names).await?) {
             match inbox {
                 Some(inbox) => open.push(inbox),
                 None => closed.push(name.clone()),
@@ -244,19 +242,19 @@ impl Transfer<'_> {
         all.into_iter().map(inbox).collect::<Result<_, client::Error>>().map_err(|error| self.failed(error))
     }
 
-    /// Returns the nodes of those of these that are still in the line.
+    /// Returns the nodes of those of these that are still in the line, in its order.
     async fn still_there(&self, names_before: &[String]) -> Result<Vec<String>, ResignError> {
         if names_before.is_empty() {
             return Ok(Vec::new());
         }
         self.sync().await?;
         let line = names(self.client, &self.path, &[LATCH]).await.map_err(|error| self.failed(error))?;
-        let there = names_before.iter().filter(|name| line.contains(name));
+        let there = line.iter().filter(|name| names_before.contains(name));
         Ok(there.map(|name| join(&self.path, name)).collect())
     }
 
-    /// Asks all of these that have no request yet, in one transaction, if the target is in the line and the leader can
-    /// be asked too. Returns false if nothing was written.
+    /// Asks all of these that no operator has asked yet, in one transaction, if the target is in the line and the
+    /// leader can be asked too. Returns false if nothing was written.
     async fn ask(
         &mut self,
         target: &str,
@@ -264,7 +262,8 @@ impl Transfer<'_> {
         names: &[String],
         inboxes: &[Inbox],
     ) -> Result<bool, ResignError> {
-        let open = names.iter().zip(inboxes).filter(|(_, inbox)| !asks_to_resign(&inbox.data));
+        // What another participant asks is less: who follows that does not give way.
+        let open = names.iter().zip(inboxes).filter(|(_, inbox)| asker_of(&inbox.data) != Some(Asker::Operator));
         let writes: Vec<Op> =
             open.flat_map(|(name, inbox)| request(&self.full(name), &self.request, Some(inbox.version))).collect();
         // Recorded before it is sent: if the reply is lost, the requests may have been written.

@@ -102,7 +102,7 @@ impl SelectorState {
         match &self.phase {
             Phase::Contending(state) => match state {
                 State::Entering | State::Entered(_) => SelectorStatus::Entering,
-                State::Behind | State::Next | State::Unproven => SelectorStatus::Waiting,
+                State::Behind | State::Unproven => SelectorStatus::Waiting,
                 State::Held(hold) if hold.is_held() => SelectorStatus::Leading,
                 State::Held(_) => SelectorStatus::Ending,
                 State::Suspended => SelectorStatus::Suspended,

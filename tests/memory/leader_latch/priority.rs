@@ -201,10 +201,16 @@ async fn one_that_resigns_gives_way_until_it_has_led_again() {
         let all = worse.participants().await.expect("read");
         assert!(all[1].gives_way && all[1].priority == Some(1), "{all:?}");
         assert!(all[1].to_string().contains("priority 1, gives way"), "{}", all[1]);
-        // A third is no reason to step back, and it does not step back for one that is worse.
-        let third = ranked(&clients[2], "third", 3).await;
-        within("the worse one is asked", SOON, async { line_becomes(&worse, &["worse", "best", "third"]).await }).await;
-        third.close().await.expect("closed");
+        // One that is worse than the leader is no reason to step back.
+        let third = ranked(&clients[2], "third", 5).await;
+        if operator {
+            line_becomes(&worse, &["worse", "third", "best"]).await;
+            third.close().await.expect("closed");
+        }
+        tokio::time::sleep(SOON).await;
+        assert!(leadership.is_held());
+        drop(third);
+        line_becomes(&worse, &["worse", "best"]).await;
         worse.resign(&leadership).await;
         leads(&best).await;
         line_becomes(&best, &["best", "worse"]).await;
@@ -227,8 +233,8 @@ async fn a_transfer_to_one_with_a_higher_number_lasts() {
     let before = operator.request_counts().multis;
     let chosen = within("it is done", SOON, transfer(operator, PATH, "z", WITHIN)).await.expect("transferred");
     assert_eq!(chosen.priority, Some(9));
-    // One transaction for all but the leader, also for the one behind the chosen one, and one for the leader.
-    assert_eq!(operator.request_counts().multis - before, 2);
+    // One transaction for the one behind the chosen one, one for that between, and one for the leader.
+    assert_eq!(operator.request_counts().multis - before, 3);
     let leadership = leads(&line[2]).await;
     tokio::time::sleep(T * 10).await;
     assert!(leadership.is_held(), "those that were asked give way");
@@ -245,7 +251,7 @@ async fn a_transfer_to_one_with_a_higher_number_lasts() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_priority_costs_two_requests_to_wait_and_the_next_in_line_one_list_for_each_change() {
+async fn a_priority_costs_two_or_three_requests_to_wait_and_the_next_in_line_one_list_for_each_change() {
     let server = TestingServer::start();
     make_directory(&server);
     let mut clients = Vec::new();
@@ -258,18 +264,18 @@ async fn a_priority_costs_two_requests_to_wait_and_the_next_in_line_one_list_for
     tokio::time::sleep(SOON).await;
     let [leader, waiter] = [0, 1].map(|at| clients[at].request_counts());
     assert_eq!(leader.total(), 3, "{leader:?}");
-    // Four as without a priority, and the list of the line with a watch.
-    assert_eq!((waiter.total(), waiter.watches), (5, 3), "{waiter:?}");
+    // Four as without a priority, and two lists, the second with a watch.
+    assert_eq!((waiter.total(), waiter.lists, waiter.watches), (6, 2, 3), "{waiter:?}");
     let third = ranked(&clients[2], "third", 1).await;
     tokio::time::sleep(SOON).await;
     let behind = clients[2].request_counts();
-    // Three as without, a list, and a watch of the node before the last one.
-    assert_eq!((behind.total(), behind.lists, behind.watches), (5, 2, 2), "{behind:?}");
+    // Three as without, a list, and watches of the last two before it.
+    assert_eq!((behind.total(), behind.lists, behind.watches), (6, 2, 3), "{behind:?}");
     let listed = clients[1].request_counts() - waiter;
     assert_eq!((listed.total(), listed.watches), (1, 1), "{listed:?}");
     assert_eq!(clients[0].request_counts().total(), 3);
 
-    // A revocable leader that is worse: one look at its node of requests, and one transaction.
+    // A revocable leader that is worse: one look at its node of requests, one transaction, and another look.
     first.close().await.expect("closed");
     leads(&next).await;
     third.close().await.expect("closed");
@@ -280,7 +286,7 @@ async fn a_priority_costs_two_requests_to_wait_and_the_next_in_line_one_list_for
     let _better = ranked(&clients[4], "better", 1).await;
     tokio::time::sleep(SOON).await;
     let sent = clients[4].request_counts() - before;
-    assert_eq!((sent.total(), sent.multis, sent.watches), (7, 1, 4), "{sent:?}");
+    assert_eq!((sent.total(), sent.multis, sent.watches), (10, 1, 6), "{sent:?}");
     let before = clients[4].request_counts();
     tokio::time::sleep(T * 10).await;
     let sent = clients[4].request_counts() - before;
@@ -325,6 +331,48 @@ async fn under_continuous_churn_of_better_ones_the_leader_leads_on_and_the_other
     assert!(leadership.is_held() && edges.seen().is_empty());
     leader.close().await.expect("closed");
     leads(&worse).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_becomes_the_next_in_whatever_order_the_others_leave() {
+    for order in 0..24 {
+        let (server, clients) = setup::<5>().await;
+        let mut line = Vec::new();
+        for (number, client) in clients[..4].iter().enumerate() {
+            line.push(revocable(&server, client, (&number.to_string(), 5), Duration::ZERO).await);
+        }
+        let last = ranked(&clients[4], "last", 5).await;
+        // Each order in which three of four leave.
+        for among in [order / 6, order / 2 % 3, order % 2] {
+            tokio::time::sleep(SOON).await;
+            line.remove(among).close().await.expect("closed");
+        }
+        // It is behind one that leads and is equal. If it knows that it is the next, it lets a better one pass.
+        let better = ranked(&clients[0], "better", 1).await;
+        within("it leads", SOON * 2, better.wait_for_leadership()).await.expect("it leads");
+        line_becomes(&better, &["better", "last", line[0].id()]).await;
+        drop(last);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_gives_way_lets_each_pass_that_has_a_claim() {
+    let (server, clients) = setup::<3>().await;
+    let best = revocable(&server, &clients[0], ("best", 1), Duration::ZERO).await;
+    let worst = revocable(&server, &clients[1], ("worst", 9), Duration::ZERO).await;
+    best.resign(&leads(&best).await).await;
+    leads(&worst).await;
+    line_becomes(&worst, &["worst", "best"]).await;
+    // It has a lower number than the leader, and the one between has given way.
+    let new = revocable(&server, &clients[2], ("new", 5), Duration::ZERO).await;
+    within("it leads", SOON, new.wait_for_leadership()).await.expect("it leads");
+    tokio::time::sleep(SOON).await;
+    assert!(new.has_leadership());
+    new.close().await.expect("closed");
+    within("one of them leads", SOON, async {
+        tokio::select! { _ = leads(&best) => {} _ = leads(&worst) => {} }
+    })
+    .await;
 }
 
 #[tokio::test(start_paused = true)]

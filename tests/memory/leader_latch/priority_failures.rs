@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tracing_subscriber::filter::LevelFilter;
-use zookeeper_recipes::leader_latch::LeaderLatch;
+use zookeeper_recipes::leader_latch::{LeaderLatch, ResignError, ask_to_resign, transfer};
 use zookeeper_recipes::testing::{Loss, Operation, TestingServer};
 use zookeeper_recipes::{Client, CreateMode};
 
@@ -125,6 +125,89 @@ async fn the_request_of_an_operator_comes_first_and_is_not_repeated() {
     let leadership = leads(&worse).await;
     within("it is told", SOON, leadership.on_revoke()).await.expect("it leads");
     worse.resign(&leadership).await;
+    leads(&better).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_operator_who_asks_after_a_participant_has_the_leader_give_way() {
+    for by_transfer in [false, true] {
+        let (server, clients, worse) = one_leads(Duration::MAX).await;
+        let better = ranked(&clients[1], "better", 1).await;
+        let leadership = leads(&worse).await;
+        within("it is told", SOON, leadership.on_revoke()).await.expect("it leads");
+        // The one that has asked is gone before the leader has resigned, and another one takes its place.
+        better.close().await.expect("closed");
+        let worst = revocable(&server, &clients[1], ("worst", 9), Duration::ZERO).await;
+        let asked = async {
+            if by_transfer {
+                transfer(&clients[1], PATH, "worst", T).await.expect("transferred");
+            } else {
+                assert!(ask_to_resign(&clients[1], &node_of(&worse)).await.expect("asked"));
+            }
+        };
+        let resigns = async {
+            tokio::time::sleep(SOON / 2).await;
+            worse.resign(&leadership).await;
+        };
+        tokio::join!(asked, resigns);
+        let leadership = leads(&worst).await;
+        line_becomes(&worst, &["worst", "worse"]).await;
+        tokio::time::sleep(T * 3).await;
+        assert!(leadership.is_held() && worst.participants().await.expect("read")[1].gives_way, "{by_transfer}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_that_was_deleted_by_hand_is_made_again() {
+    let (server, clients, worse) = one_leads(Duration::ZERO).await;
+    server.freeze_client(&clients[0]);
+    let better = ranked(&clients[1], "better", 1).await;
+    server.until(|| clients[1].request_counts().multis == 1).await;
+    server.delete_by_hand(&request_of(&node_of(&worse))).expect("it exists");
+    tokio::time::sleep(SOON).await;
+    server.thaw_client(&clients[0]);
+    within("it leads in the end", T, better.wait_for_leadership()).await.expect("it leads");
+    assert_eq!(clients[1].request_counts().multis, 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_no_request_is_overwritten() {
+    let (server, clients, worse) = one_leads(Duration::ZERO).await;
+    server.set_data_by_hand(&request_of(&node_of(&worse)), "please").expect("it exists");
+    let better = ranked(&clients[1], "better", 1).await;
+    leads(&better).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_transfer_waits_for_those_behind_the_chosen_one_before_it_moves_any_other() {
+    let (server, clients) = setup::<5>().await;
+    let mut line = Vec::new();
+    for (client, (id, priority)) in clients.iter().zip([("a", 1), ("b", 2), ("z", 9), ("c", 3)]) {
+        line.push(revocable(&server, client, (id, priority), Duration::ZERO).await);
+    }
+    let before = [&line[0], &line[1], &line[2]].map(node_of);
+    server.freeze_client(&clients[3]);
+    let error = transfer(&clients[4], PATH, "z", T / 4).await.expect_err("one is stopped");
+    assert!(matches!(&error, ResignError::Unanswered { participants, .. } if participants.len() == 1), "{error}");
+    assert_eq!([&line[0], &line[1], &line[2]].map(node_of), before, "the others have not moved");
+    server.thaw_client(&clients[3]);
+    line_becomes(&line[0], &["a", "b", "z", "c"]).await;
+    within("it is done", SOON, transfer(&clients[4], PATH, "z", T)).await.expect("transferred");
+    leads(&line[2]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_may_not_ask_still_lets_a_better_one_pass() {
+    let (server, clients) = setup::<3>().await;
+    let leader = revocable(&server, &clients[0], ("leader", 9), Duration::ZERO).await;
+    let request = request_of(&node_of(&leader));
+    server.deny(&request);
+    let _worse = ranked(&clients[1], "worse", 5).await;
+    // The delays have grown by now.
+    tokio::time::sleep(Duration::from_secs(120)).await;
+    let better = ranked(&clients[2], "better", 1).await;
+    line_becomes(&better, &["leader", "better", "worse"]).await;
+    leader.close().await.expect("closed");
     leads(&better).await;
 }
 

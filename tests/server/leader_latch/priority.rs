@@ -66,7 +66,7 @@ async fn participants_at_servers_of_their_own_that_come_and_go() {
         let priority = number / 3;
         line.push((priority, ranked(&clients[number as usize % 3], &path, &number.to_string(), priority)));
     }
-    // The best of all leads, whoever enters first; when it is gone, the best of those that are left.
+    // The best of all leads, in whatever order they enter; when it is gone, the best of those that are left.
     while let Some((best, _)) = line.first() {
         let leading = || line.iter().position(|(priority, latch)| priority == best && latch.has_leadership());
         eventually("one of the best leads", SOON, || async { leading().is_some() }).await;

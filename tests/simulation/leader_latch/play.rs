@@ -10,7 +10,7 @@ use zookeeper_recipes::testing::Task;
 
 use super::ranks::{a_priority, is_ranked};
 use super::requests::{Requests, grace};
-use crate::line::Line;
+use crate::line::{Line, Place};
 use crate::stage::{Play, Stage};
 use crate::watcher::Holder;
 
@@ -183,7 +183,7 @@ impl Election {
     }
 
     /// Checks that after healing there is one leader within a bounded time, which is first in line, and that every
-    /// latch is in line when the line moves, and that none with a lower priority waits for one with a higher one. (A
+    /// latch is in line when the line moves, and that none with a lower number waits for one with a higher one. (A
     /// waiter whose node was deleted may find out only when it lists the line, before it leads.)
     async fn one_leader(&mut self, stage: &mut Stage) -> Result<(), String> {
         let mut deadline = Instant::now() + stage.patience();
@@ -212,10 +212,11 @@ impl Election {
                 && is_ranked(&line, self.makes_room(leader))
             {
                 if line.len() == self.seats.len() {
-                    return Ok(());
-                }
+                    if is_calm(stage, &line).await {
+                        return Ok(());
+                    }
                 // Each move wakes the next in line, so there are no more moves than participants.
-                if moves < self.seats.len() && stage.world.server.delete_by_hand(&first.path).is_ok() {
+                } else if moves < self.seats.len() && stage.world.server.delete_by_hand(&first.path).is_ok() {
                     stage
                         .world
                         .trace
@@ -232,4 +233,12 @@ impl Election {
             }
         }
     }
+}
+
+/// Returns whether no participant moves for a while. One whose grace period ends then has a reason to.
+async fn is_calm(stage: &mut Stage, line: &[Place]) -> bool {
+    let time = stage.world.timeout / 4;
+    stage.world.pass(time).await;
+    let paths = |line: &[Place]| line.iter().map(|place| place.path.clone()).collect::<Vec<_>>();
+    paths(line) == paths(&stage.places())
 }

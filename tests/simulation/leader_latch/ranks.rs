@@ -12,19 +12,14 @@ pub(crate) fn a_priority(stage: &mut Stage) -> Option<u32> {
     (priority < PRIORITIES).then_some(priority)
 }
 
-/// Returns whether the participants stand as their priorities demand: none behind the next in line precedes it, and it
+/// Returns whether the participants stand as their priorities demand: the next in line lets none behind it pass, and
 /// does not precede the leader, if that makes room when it is asked.
 pub(crate) fn is_ranked(line: &[Place], leader_makes_room: bool) -> bool {
     let [leader, next, behind @ ..] = line else { return true };
-    let leader_in_place = !leader_makes_room || !precedes(next, leader);
-    leader_in_place && !behind.iter().any(|other| precedes(other, next))
-}
-
-fn precedes(one: &Place, other: &Place) -> bool {
-    match (rank(one), rank(other)) {
-        (Some((one, false)), Some((other, _))) => one < other,
-        _ => false,
-    }
+    let Some((number, gives_way)) = rank(next) else { return true };
+    let passes = |other: &Place| rank(other).is_some_and(|(other, gives)| !gives && (gives_way || other < number));
+    let asks = leader_makes_room && !gives_way && rank(leader).is_some_and(|(leader, _)| number < leader);
+    !asks && !behind.iter().any(passes)
 }
 
 /// Returns the priority that the name of a node states, and whether its owner gives way.

@@ -51,7 +51,7 @@ pub enum Latch {
     /// The leader and those between must be participants whose program permits it: of this library, with the option
     /// revocable. If one of them does not, nothing is written, and the status is 1. The chosen one may be any
     /// participant, also one of Curator. If participants have priorities, those behind the chosen one that have a lower
-    /// number go to the end of the line too.
+    /// number go to the end of the line first, and must permit it too.
     ///
     /// The chosen one leads as soon as its process takes notice. Choose one that runs: while it is stopped or cut off,
     /// there is no leader, until its session ends.
@@ -69,7 +69,7 @@ pub enum Latch {
         /// The id of the participant, as `zkr latch ls` shows it; if several have the same, the path of its node
         #[arg(long, value_name = "ID", value_parser = NonEmptyStringValueParser::new())]
         to: String,
-        /// How long the leader and those between may take, such as 30s or 2m
+        /// How long all that are asked may take together, such as 30s or 2m
         #[arg(long, value_name = "TIME", value_parser = time, default_value = "30s")]
         wait: Duration,
     },
