@@ -41,6 +41,16 @@ pub(crate) enum Asker {
     Operator,
 }
 
+impl Asker {
+    /// Returns its name, for the log.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Asker::Participant => "participant",
+            Asker::Operator => "operator",
+        }
+    }
+}
+
 /// Returns who has written this into a node of requests, if it is a request.
 pub(crate) fn asker_of(data: &[u8]) -> Option<Asker> {
     match data.strip_prefix(RESIGN)? {

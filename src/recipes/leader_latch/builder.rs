@@ -96,9 +96,8 @@ impl LeaderLatchBuilder {
     /// back for it, it asks no leader to resign, and it lets pass all that have not given way.
     ///
     /// This costs two requests more for the next in line, three for those behind it, and none for the leader. The next
-    /// in line lists the line whenever that changes, and needs four requests to ask a leader. Until the best one is
-    /// next, those before it go to the end of the line, one after the other: use few different numbers, such as 0 for
-    /// one zone and 1 for another.
+    /// in line lists the line whenever that changes. Until the best one is next, those before it go to the end of the
+    /// line, one after the other: use few different numbers, such as 0 for one zone and 1 for another.
     ///
     /// ```no_run
     /// use std::time::Duration;

@@ -3,18 +3,20 @@
 //! The leader is always the first of the line, so a priority cannot put a participant in front of others: those that
 //! have a higher number step back. Only the next in line compares, and whenever the line changes:
 //!
-//! * If one behind it has a lower number, it goes to the end of the line. So in the end the next in line is the best.
+//! * If one behind it has a lower number, it goes to the end of the line.
 //! * If it has a lower number than the leader, it asks the leader to resign. It takes part itself, so it is alive.
 //!
-//! This comes to an end: a participant steps back only for a node that it is behind from then on.
+//! This comes to an end: none passes the best of those that have a priority, so once it is next it stays there; then
+//! the same holds for the best of the others.
 //!
 //! A participant becomes the next when one of the last two before it is gone and one remains. So one further back
-//! watches these two, and lists the line when one is gone: if one participant leaves, two take notice.
+//! watches these two, and lists the line when one is gone: if one participant leaves, two take notice. After a
+//! reconnect it watches the same two, and lists nothing if both are there.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::future::{BoxFuture, try_join};
+use futures::future::{BoxFuture, select_all, try_join_all};
 
 use super::requests::request;
 use crate::client::core::Core;
@@ -104,8 +106,12 @@ struct Waiter {
     /// The path of the election, for the log.
     election: Arc<str>,
     node: Arc<str>,
+    /// The nodes of the last two before it, if it knows them.
+    before: Option<[String; 2]>,
     /// It is the next, and watches the line.
     is_next: bool,
+    /// The connection on which it has looked last.
+    seen_on: Option<u64>,
     refusals: Backoff,
 }
 
@@ -116,7 +122,9 @@ impl Waiter {
             session: Arc::clone(session),
             election: Arc::clone(election),
             node: Arc::clone(node),
+            before: None,
             is_next: false,
+            seen_on: None,
             refusals: Backoff::new(AFTER_REFUSAL),
         }
     }
@@ -126,7 +134,15 @@ impl Waiter {
         loop {
             let began = self.core.clock.now();
             let Ok(connection) = self.session.connected().await else { return forever().await };
-            match self.compare(connection).await {
+            if self.seen_on.replace(connection).is_some_and(|before| before != connection) {
+                // After a reconnect, not all participants of a session look at once.
+                self.session.spread_out(&self.core.random).await;
+            }
+            let looked = match self.before.take() {
+                Some(before) => self.until_one_is_gone(before, connection).await.map(|()| false),
+                None => self.compare(connection).await,
+            };
+            match looked {
                 Ok(true) => return,
                 Ok(false) => {}
                 // Another client deleted the directory, and our node: the contender takes notice of that.
@@ -149,7 +165,7 @@ impl Waiter {
         let queue = queue(&self.session, dir, children, &[LATCH]).await?;
         match (Duty::of(queue.names(), name), changed) {
             (Duty::Gone, _) => return forever().await,
-            (Duty::Wait(both), _) => self.until_one_is_gone(both.map(|name| join_path(dir, name)), connection).await?,
+            (Duty::Wait(before), _) => self.before = Some(before.map(|name| join_path(dir, name))),
             (Duty::StepBack(by), _) => {
                 let path = &*self.election;
                 tracing::info!(event = "outranked", path, node = &*node, by, "steps back for a lower number");
@@ -172,22 +188,27 @@ impl Waiter {
         Ok((self.session.list_children(dir).await?.0, None))
     }
 
-    async fn until_one_is_gone(&self, [one, other]: [String; 2], connection: u64) -> Result<(), engine::Error> {
+    /// Watches these two nodes. Knows them no longer once one is gone.
+    async fn until_one_is_gone(&mut self, before: [String; 2], connection: u64) -> Result<(), engine::Error> {
         let session = &self.session;
-        let (one, other) = session.together(|| (session.watch_exists(&one), session.watch_exists(&other)));
-        if let ((Some(_), one), (Some(_), other)) = try_join(one, other).await? {
-            // A change of their data costs a list, and no more.
-            self.until_changed(one, other, connection).await;
+        let stats = session.together(|| before.each_ref().map(|node| session.watch_exists(node)));
+        // They are known until the answer tells otherwise.
+        self.before = Some(before);
+        let stats = try_join_all(stats).await?;
+        let watches: Option<Vec<Watch>> = stats.into_iter().map(|(stat, watch)| stat.map(|_| watch)).collect();
+        let is_connected = match watches {
+            Some(watches) => tokio::select! {
+                biased;
+                // A change of their data costs a list, and no more.
+                _ = select_all(watches) => true,
+                () = self.session.disconnected(connection) => false,
+            },
+            None => true,
+        };
+        if is_connected {
+            self.before = None;
         }
         Ok(())
-    }
-
-    async fn until_changed(&self, one: Watch, other: Watch, connection: u64) {
-        tokio::select! {
-            biased;
-            _ = one => {}
-            () = self.session.changed(other, connection) => {}
-        }
     }
 
     /// Asks the leader with this node to resign, and waits until the line may have changed, or whether it was asked.
@@ -195,7 +216,11 @@ impl Waiter {
         let began = self.core.clock.now();
         match self.try_ask(leader).await {
             Ok(None) => {}
-            Ok(Some(inbox)) => self.until_changed(inbox, changed, connection).await,
+            Ok(Some(inbox)) => tokio::select! {
+                biased;
+                _ = inbox => {}
+                () = self.session.changed(changed, connection) => {}
+            },
             Err(error) if error.is_transient() => return Err(error),
             Err(error) => {
                 let delay = self.refused(&error, began);

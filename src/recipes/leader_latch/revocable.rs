@@ -21,8 +21,8 @@ use futures::future::{BoxFuture, FutureExt};
 /// What the participant has to do.
 #[derive(Debug)]
 pub(super) enum Notice {
-    /// It was asked to resign: its leader is to be told.
-    Asked,
+    /// It was asked to resign, or is now asked by an operator too: its leader is to be told.
+    Asked(Asker),
     /// It must give up its place.
     Due,
 }
@@ -79,34 +79,34 @@ impl Requests {
 
     /// Waits for the next notice. If it is dropped, the next call resumes it.
     pub(super) async fn next(&mut self) -> Notice {
-        loop {
-            match &mut self.stage {
-                Stage::Open(requested) => {
-                    let (inbox, by) = requested.await;
-                    let requested = Box::pin(inbox.requested(Some(by)));
-                    self.stage = Stage::Asked { by, due: None, requested };
-                    return Notice::Asked;
-                }
-                Stage::Asked { by, due, requested } => {
-                    let (core, due) = (&self.core, known(*due));
-                    let sleep = due.then(|due| core.runtime.sleep(due.since(core.clock.now())));
-                    let (inbox, later) = tokio::select! {
-                        biased;
-                        later = &mut *requested => later,
-                        _ = sleep => return Notice::Due,
-                    };
-                    (*by, *requested) = (later, Box::pin(inbox.requested(Some(later))));
-                }
-                Stage::Closed => forever().await,
+        match &mut self.stage {
+            Stage::Open(requested) => {
+                let (inbox, by) = requested.await;
+                let requested = Box::pin(inbox.requested(Some(by)));
+                self.stage = Stage::Asked { by, due: None, requested };
+                Notice::Asked(by)
             }
+            Stage::Asked { by, due, requested } => {
+                let (core, due) = (&self.core, known(*due));
+                let sleep = due.then(|due| core.runtime.sleep(due.since(core.clock.now())));
+                let (inbox, later) = tokio::select! {
+                    biased;
+                    later = &mut *requested => later,
+                    _ = sleep => return Notice::Due,
+                };
+                (*by, *requested) = (later, Box::pin(inbox.requested(Some(later))));
+                Notice::Asked(later)
+            }
+            Stage::Closed => forever().await,
         }
     }
 
-    /// Tells the leader, if the participant leads, and starts its grace period. Otherwise there is nothing to finish.
+    /// Tells the leader, if the participant leads, and starts its grace period, unless that runs already. Otherwise
+    /// there is nothing to finish.
     pub(super) fn start_grace(&mut self, term: Option<&Hold>) {
         let grace = term.and(self.grace).unwrap_or_default();
         if let Stage::Asked { due, .. } = &mut self.stage {
-            *due = Some(self.core.clock.now() + grace);
+            due.get_or_insert(self.core.clock.now() + grace);
         }
         self.tell(term);
     }
@@ -126,7 +126,7 @@ impl Requests {
     }
 }
 
-/// The node that a request is written into. It is kept in existence until a request is there.
+/// The node that a request is written into. It is kept in existence until an operator has asked.
 struct Inbox {
     core: Arc<Core>,
     session: Arc<Session>,
@@ -158,8 +158,8 @@ impl Inbox {
         }
     }
 
-    /// Waits for a request that says more than the one that is known: what an operator asks goes before what a
-    /// participant asks. Never resolves once the session is over.
+    /// Waits for a request that says more than the `known` one: what an operator asks goes before what a participant
+    /// asks. Never resolves once the session is over.
     async fn requested(mut self, known: Option<Asker>) -> (Self, Asker) {
         if known == Some(Asker::Operator) {
             return forever().await;
@@ -171,7 +171,10 @@ impl Inbox {
                 // After a reconnect, not all participants of a session read at once.
                 self.session.spread_out(&self.core.random).await;
             }
-            let looked = if self.exists { self.look(connection, known).await } else { self.create().await };
+            let looked = match self.exists {
+                true => self.look(connection, known).await,
+                false => self.create().await.map(|()| None),
+            };
             match looked {
                 Ok(None) => {}
                 Ok(Some(asker)) => return (self, asker),
@@ -201,7 +204,7 @@ impl Inbox {
 
     /// Creates the node, and its directory if that is missing. Its name contains a UUID of our own, so a node that
     /// exists is of an attempt whose answer was lost.
-    async fn create(&mut self) -> Result<Option<Asker>, engine::Error> {
+    async fn create(&mut self) -> Result<(), engine::Error> {
         let (session, acls) = (&self.session, &self.core.config.acls);
         let owned = || OwnedNode::of(session, &self.core.janitor, DeletionTarget::Path(Arc::clone(&self.path)));
         self.node.get_or_insert_with(owned);
@@ -215,7 +218,7 @@ impl Inbox {
             Ok(_) | Err(engine::Error::NodeExists) => self.exists = true,
             Err(error) => return Err(error),
         }
-        Ok(None)
+        Ok(())
     }
 
     /// Reads the node, and waits until it may have changed. Returns who asks, if that is not known.
@@ -223,9 +226,9 @@ impl Inbox {
         let (data, _, watch) = self.session.watch_data(&self.path).await?;
         let Some(node) = &mut self.node else { return Ok(None) };
         *node.watch() = Some(watch);
-        match asker_of(&data) {
-            asker if asker.is_some() && asker != known => return Ok(asker),
-            _ => {}
+        let news = asker_of(&data).filter(|asker| known != Some(*asker));
+        if news.is_some() {
+            return Ok(news);
         }
         tokio::select! {
             biased;

@@ -133,9 +133,9 @@ impl LatchState {
         self.node.as_deref()
     }
 
-    /// Returns whether it waits for others before it.
-    pub(super) fn is_behind(&self) -> bool {
-        matches!(self.state, State::Behind)
+    /// Returns whether it has a place, and others before it, or does not know.
+    pub(super) fn may_be_behind(&self) -> bool {
+        matches!(self.state, State::Behind | State::Suspended)
     }
 
     /// Returns the term that this state began, whether or not it still lasts.

@@ -17,6 +17,7 @@ use crate::client::{self, Client};
 use crate::contender::measure::Terms;
 use crate::contender::{Contender, Hold, Leaving, Spec, State};
 use crate::engine;
+use crate::layout::latch::Asker;
 use crate::layout::line;
 
 /// The state that the handle and the task of a latch share.
@@ -161,7 +162,7 @@ impl Participant {
         loop {
             let place = contender.place();
             self.requests.follow(place);
-            let compares = self.options.priority.is_some() && self.shared.state.borrow().is_behind();
+            let compares = self.options.priority.is_some() && self.shared.state.borrow().may_be_behind();
             self.precedence.follow(place.filter(|_| compares));
             let node = place.map(|(_, node)| Arc::clone(node));
             let state = tokio::select! {
@@ -174,7 +175,7 @@ impl Participant {
                 }
                 notice = self.requests.next() => {
                     match notice {
-                        Notice::Asked => self.asked(node.as_deref()),
+                        Notice::Asked(by) => self.asked(node.as_deref(), by),
                         Notice::Due => Box::pin(self.resign(&mut contender)).await,
                     }
                     continue;
@@ -242,10 +243,11 @@ impl Participant {
     }
 
     /// Takes notice of a request to resign.
-    fn asked(&mut self, node: Option<&str>) {
+    fn asked(&mut self, node: Option<&str>, by: Asker) {
         let state = self.shared.state.borrow().clone();
         let (path, id) = (&*self.shared.path, &self.shared.id);
-        tracing::info!(event = "asked_to_resign", path, id, node, leads = state.is_leader(), "asked to resign");
+        let (by, leads) = (by.name(), state.is_leader());
+        tracing::info!(event = "asked_to_resign", path, id, node, by, leads, "asked to resign");
         self.requests.start_grace(state.term().filter(|term| term.is_held()));
     }
 

@@ -42,8 +42,9 @@ const AT_ONCE: usize = 16;
 /// lead, and only if that is still there. So a transfer that ends early leaves the leader in its place.
 ///
 /// A transfer goes before [priorities](super::LeaderLatchBuilder::priority). Participants behind the chosen one that
-/// have a lower number must be revocable too. They are asked before all others, as the chosen one would step back for
-/// them, and all that were asked give way. One that enters later with a lower number claims the leadership again.
+/// have a lower number must be revocable too, and all that have not given way, if the chosen one has. They are asked
+/// before all others, as the chosen one would step back for them, and all that were asked give way. One that enters
+/// later with a lower number claims the leadership again.
 ///
 /// `within` is how long the leader and the others may take. The leader may need its grace period. After that, requests
 /// that were not followed are withdrawn. A request that another client has made is waited for, but neither replaced
@@ -175,12 +176,11 @@ impl Transfer<'_> {
             let behind: Vec<&String> = line[at + 1..].iter().filter(|other| passes(other, name)).collect();
             let now = [behind.len(), between.len()].into_iter().find(|count| *count > 0).unwrap_or(1);
             let all: Vec<String> = behind.into_iter().chain(between).chain([leader]).cloned().collect();
-            let to_ask = &all[..now];
             // If it is refused, the line or a request has changed since it was read.
             if let Some(inboxes) = self.open_inboxes(&all).await?
-                && self.ask(name, leader, to_ask, &inboxes[..now]).await?
+                && self.ask(name, leader, (&all, &inboxes), now).await?
             {
-                self.until_answered(name, to_ask).await?;
+                self.until_answered(name, &all[..now]).await?;
             } else if self.until.is_some_and(|until| until <= Instant::now()) {
                 return Err(End::TooLate);
             }
@@ -253,21 +253,26 @@ impl Transfer<'_> {
         Ok(there.map(|name| join(&self.path, name)).collect())
     }
 
-    /// Asks all of these that no operator has asked yet, in one transaction, if the target is in the line and the
-    /// leader can be asked too. Returns false if nothing was written.
+    /// Asks the first `now` of these that no operator has asked yet, in one transaction, if the target is in the line
+    /// and the leader can be asked too. Returns false if nothing was written.
     async fn ask(
         &mut self,
         target: &str,
         leader: &str,
-        names: &[String],
-        inboxes: &[Inbox],
+        (names, inboxes): (&[String], &[Inbox]),
+        now: usize,
     ) -> Result<bool, ResignError> {
-        // What another participant asks is less: who follows that does not give way.
-        let open = names.iter().zip(inboxes).filter(|(_, inbox)| asker_of(&inbox.data) != Some(Asker::Operator));
-        let writes: Vec<Op> =
-            open.flat_map(|(name, inbox)| request(&self.full(name), &self.request, Some(inbox.version))).collect();
+        let is_due = |at: usize, inbox: &Inbox| match asker_of(&inbox.data) {
+            None => at < now,
+            // It resigns in any case, and must give way.
+            Some(Asker::Participant) => true,
+            Some(Asker::Operator) => false,
+        };
+        let due = names.iter().zip(inboxes).enumerate().filter(|(at, (_, inbox))| is_due(*at, inbox));
+        let due = due.flat_map(|(_, (name, inbox))| request(&self.full(name), &self.request, Some(inbox.version)));
+        let writes: Vec<Op> = due.collect();
         // Recorded before it is sent: if the reply is lost, the requests may have been written.
-        let asked_before = std::mem::replace(&mut self.asked, names.to_vec());
+        let asked_before = std::mem::replace(&mut self.asked, names[..now].to_vec());
         if writes.is_empty() {
             return Ok(true);
         }

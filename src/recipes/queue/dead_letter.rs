@@ -133,6 +133,7 @@ pub(super) async fn retry(core: &Core, paths: &Paths, letter: &DeadLetter) -> Re
     // Whether a copy whose answer was lost may have been carried out. It deletes the letter, so a second copy does
     // nothing.
     let mut in_doubt = false;
+    let mut is_made = false;
     loop {
         let again = match core.answer_to_write("retry", &path, |session, _| step(session)).await {
             Ok(Ok(Multi::Committed(_))) => return Ok(()),
@@ -140,7 +141,13 @@ pub(super) async fn retry(core: &Core, paths: &Paths, letter: &DeadLetter) -> Re
             // Nothing was ever put, or the directory has been deleted since. The letter is still there.
             Ok(Ok(Multi::Refused { index: 1, error: engine::Error::NoNode })) => {
                 in_doubt = false;
-                core.read("retry", &path, |session, _| create_items(Arc::clone(session), core, paths)).await
+                let created =
+                    core.read("retry", &path, |session, _| create_items(Arc::clone(session), core, paths)).await;
+                // If another client deletes it each time, the policy is the bound.
+                match std::mem::replace(&mut is_made, true) {
+                    true if created.is_ok() => retry.pause_after("retry", &path, engine::Error::NoNode, |_| true).await,
+                    _ => created,
+                }
             }
             Ok(Ok(Multi::Refused { index, error })) => {
                 in_doubt &= index == 0;

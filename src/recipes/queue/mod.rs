@@ -419,7 +419,8 @@ impl<S: Serializer> DistributedQueue<S> {
     }
 
     /// Retries the item of a dead letter: puts it into the queue again, as a new item without any attempts, and with
-    /// its priority or id if it had one. It is moved only once, even if an answer is lost.
+    /// its priority or id if it had one. It is moved only once, even if an answer is lost. If another client drops the
+    /// letter at that moment, it is taken for moved.
     ///
     /// # Errors
     /// [`Error::Client`] with [`ErrorKind::NoNode`] if the letter does not exist any more; with

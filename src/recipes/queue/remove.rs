@@ -49,6 +49,7 @@ async fn remove_item(core: &Core, paths: &Paths, name: &str) -> Result<bool, cli
     let mut retry = Retry::new(core);
     // Whether a copy whose answer was lost may have removed it, or may still do so once it is free.
     let mut in_doubt = false;
+    let mut is_made = false;
     loop {
         let again = match core.answer_to_write("remove", &path, |session, _| send(session, core, paths, name)).await {
             Ok(Ok(Multi::Committed(_))) => return Ok(true),
@@ -57,7 +58,13 @@ async fn remove_item(core: &Core, paths: &Paths, name: &str) -> Result<bool, cli
                 | Multi::Refused { index: DELETE_ITEM, error: Refusal::NoNode },
             )) if !in_doubt => return Ok(false),
             Ok(Ok(Multi::Refused { index: CREATE_CLAIM, error: Refusal::NoNode })) => {
-                core.read("remove", &path, |session, _| create_claims(Arc::clone(session), core, paths)).await
+                let created =
+                    core.read("remove", &path, |session, _| create_claims(Arc::clone(session), core, paths)).await;
+                // If another client deletes it each time, the policy is the bound.
+                match std::mem::replace(&mut is_made, true) {
+                    true if created.is_ok() => retry.pause_after("remove", &path, Refusal::NoNode, |_| true).await,
+                    _ => created,
+                }
             }
             Ok(Ok(Multi::Refused { error, .. }) | Err(error)) => {
                 in_doubt |= error.leaves_outcome_unknown();

@@ -8,7 +8,7 @@ use zookeeper_recipes::testing::{Loss, Operation, TestingServer};
 use zookeeper_recipes::{Client, CreateMode};
 
 use super::fixture::{PATH, leads, leads_in_the_end, line_becomes, node_of, request_of, setup, waits};
-use super::priority::{leader, ranked, revocable};
+use super::priority::{leader, line_becomes_next, ranked, revocable};
 use crate::fixture::log::Log;
 use crate::fixture::{SOON, T, within};
 
@@ -33,6 +33,7 @@ async fn a_request_whose_reply_is_lost_is_made_once_more_at_most() {
         line_becomes(&better, &["better", "worse"]).await;
         tokio::time::sleep(SOON).await;
         assert!(better.has_leadership() && server.children(PATH).len() == 2, "{loss:?}");
+        assert_eq!(clients[1].request_counts().multis, if loss == Loss::Applied { 1 } else { 2 });
         assert!(!better.participants().await.expect("read")[1].gives_way, "{loss:?}");
         drop(worse);
     }
@@ -168,6 +169,46 @@ async fn a_request_that_was_deleted_by_hand_is_made_again() {
     server.thaw_client(&clients[0]);
     within("it leads in the end", T, better.wait_for_leadership()).await.expect("it leads");
     assert_eq!(clients[1].request_counts().multis, 2);
+}
+
+/// A request of a participant makes the leader resign during the transfer.
+#[tokio::test(start_paused = true)]
+async fn a_transfer_from_a_leader_that_a_participant_has_asked_lasts() {
+    let (server, clients) = setup::<4>().await;
+    let leader = revocable(&server, &clients[0], ("leader", 5), SOON * 2).await;
+    leads(&leader).await;
+    let better = revocable(&server, &clients[1], ("better", 1), Duration::ZERO).await;
+    let chosen = revocable(&server, &clients[2], ("chosen", 9), Duration::ZERO).await;
+    within("it is asked", SOON, leads(&leader).await.on_revoke()).await.expect("it leads");
+    within("it is done", SOON * 4, transfer(&clients[3], PATH, "chosen", T)).await.expect("transferred");
+    let leadership = leads(&chosen).await;
+    tokio::time::sleep(T * 3).await;
+    assert!(leadership.is_held() && !better.has_leadership());
+    assert!(chosen.participants().await.expect("read")[1..].iter().all(|other| other.gives_way));
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_a_reconnect_those_that_wait_watch_two_nodes_and_list_nothing() {
+    let (server, clients) = setup::<2>().await;
+    let leader = leader(&clients[0]).await;
+    let mut line = Vec::new();
+    for number in 0..20 {
+        line.push(ranked(&clients[1], &number.to_string(), 5).await);
+    }
+    tokio::time::sleep(SOON).await;
+    let before = clients[1].request_counts();
+    server.disconnect(&clients[1]);
+    tokio::time::sleep(T).await;
+    let sent = clients[1].request_counts() - before;
+    // The next in line lists the line with a watch.
+    assert_eq!(sent.lists, 0, "{sent:?}");
+    leader.close().await.expect("closed");
+    leads(&line[0]).await;
+    // All learn in their turn that they are next.
+    let better = ranked(&clients[0], "better", 1).await;
+    line_becomes_next(&server, "better").await;
+    line[0].close().await.expect("closed");
+    leads(&better).await;
 }
 
 #[tokio::test(start_paused = true)]
