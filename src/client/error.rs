@@ -28,8 +28,7 @@ pub struct Error {
 pub(super) const CREATE: &str = "create";
 
 /// Why a client that only reads refuses a write, and a recipe that needs one.
-const READ_ONLY: &str =
-    "the client only reads, as it was built with read_only(true); use another client for this, without that";
+const READ_ONLY: &str = "the client only reads, as it was built with read_only(true); use a client without it";
 
 /// The kinds of failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -138,7 +138,7 @@ impl Client {
     /// open, and write.
     pub(crate) fn open_path(&self, path: &str) -> Result<(), Error> {
         self.open_path_to_read(path)?;
-        self.core().check_writes("use", path)
+        self.core().check_writes("build a recipe at", path)
     }
 
     /// Does the same as `open_path` for a recipe that is of use to a client that only reads.

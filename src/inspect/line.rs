@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime};
 use super::role::{Role, bases};
 use crate::contender::order::Listing;
 use crate::layout::line::{Number, REVOKED, number_of};
+use crate::layout::rank::rank_of;
 use crate::util::path::{join, quoted_bytes, split};
 use crate::util::znode::Stat;
 
@@ -61,6 +62,10 @@ pub struct Place {
     /// It "holds" according to the line: the owner itself may not have noticed yet, or its session may be about to end.
     /// The nodes do not show whether `lock-N` and kazoo's `__lock__N` count each other: see [`Role::KazooLock`].
     pub waits_for: Option<String>,
+    /// The priority of a leader latch, if it has one: a participant with a lower number is to lead before it.
+    pub priority: Option<u32>,
+    /// When it entered, it had resigned or was asked to, and had not led again: its priority gives it no precedence.
+    pub gives_way: bool,
     /// What only the node itself contains; `None` if this client may not read it.
     pub owner: Option<Owner>,
 }
@@ -168,11 +173,14 @@ impl Place {
             Number::Ordered(number) => Some(number),
             Number::Exhausted => None,
         };
+        let rank = rank_of(&child.name);
         Some(Place {
             path: join(dir, &child.name),
             role: Role::of(&child.name)?,
             number,
             waits_for: None,
+            priority: rank.map(|rank| rank.priority),
+            gives_way: rank.is_some_and(|rank| rank.gives_way),
             owner: child.node.map(|(data, stat)| Owner::new(data, &stat)),
         })
     }
@@ -252,6 +260,10 @@ impl fmt::Display for Place {
             None => write!(f, "{name} holds ({role})")?,
             Some(before) => write!(f, "{name} waits for {} ({role})", split(before).1)?,
         }
+        if let Some(priority) = self.priority {
+            write!(f, ", priority {priority}")?;
+            f.write_str(if self.gives_way && !self.holds() { ", gives way" } else { "" })?;
+        }
         match &self.owner {
             Some(owner) => write!(f, ", {owner}"),
             None => f.write_str(", not readable"),
@@ -306,6 +318,22 @@ pub(super) mod tests {
         let before: Vec<_> = line.places.iter().map(before).collect();
         let find = |name: &str| line.places.iter().map(Place::name).find(|other| *other == name);
         line.places.iter().map(Place::name).zip(before.iter().map(|name| name.as_deref().and_then(find))).collect()
+    }
+
+    #[test]
+    fn the_priorities_of_a_latch_are_shown_and_a_leader_does_not_give_way() {
+        let names = [
+            ("a-gives-way-0000000007-latch-0000000001", 1),
+            ("b-gives-way-0000000000-latch-0000000002", 2),
+            ("c-latch-0000000003", 3),
+        ];
+        let line = line("/l", &names);
+        let ranks: Vec<_> = line.places.iter().map(|place| (place.priority, place.gives_way)).collect();
+        assert_eq!(ranks, [(Some(7), true), (Some(0), true), (None, false)]);
+        let texts: Vec<String> = line.places.iter().map(Place::to_string).collect();
+        assert!(texts[0].contains(", priority 7, session"), "{texts:?}");
+        assert!(texts[1].contains(", priority 0, gives way, session"), "{texts:?}");
+        assert!(!texts[2].contains("priority"), "{texts:?}");
     }
 
     #[test]

@@ -21,32 +21,22 @@ const GIVES_WAY: &str = "gives-way";
 pub(crate) struct Rank {
     /// A participant with a lower number is to lead before it.
     pub(crate) priority: u32,
-    /// It has resigned, and claims no precedence until it has led again.
+    /// It has resigned, and goes before no other until it has led again.
     pub(crate) gives_way: bool,
 }
 
 impl Rank {
-    /// Returns whether a participant of this rank may ask a leader of the `other` rank to resign. A leader that has
-    /// given way before leads by now, so only its number counts.
-    pub(crate) fn precedes_leader(self, other: Rank) -> bool {
+    /// Returns whether a participant of this rank goes before one of the `other` rank, whatever their places. As the
+    /// number falls each time, no two can pass each other in turn.
+    pub(crate) fn precedes(self, other: Rank) -> bool {
         self.priority < other.priority && !self.gives_way
     }
-
-    /// Returns whether a participant of the `other` rank that waits lets one of this rank pass.
-    pub(crate) fn passes(self, other: Rank) -> bool {
-        !self.gives_way && (other.gives_way || self.priority < other.priority)
-    }
 }
 
-/// Returns whether the participant of a latch with the name `other`, which waits, lets the one with this name pass.
-/// Those without a priority keep their places.
-pub(crate) fn passes(name: &str, other: &str) -> bool {
-    rank_of(name).zip(rank_of(other)).is_some_and(|(rank, other)| rank.passes(other))
-}
-
-/// Returns whether the participant of a latch with this name may ask the one with the name `leader` to resign.
-pub(crate) fn precedes_leader(name: &str, leader: &str) -> bool {
-    rank_of(name).zip(rank_of(leader)).is_some_and(|(rank, leader)| rank.precedes_leader(leader))
+/// Returns whether the participant of a latch with this name goes before the one with the `other` name. Those without a
+/// priority keep their places.
+pub(crate) fn precedes(name: &str, other: &str) -> bool {
+    rank_of(name).zip(rank_of(other)).is_some_and(|(rank, other)| rank.precedes(other))
 }
 
 /// Returns what the name of a node has before its number, after its UUID.
@@ -104,19 +94,12 @@ mod tests {
         let [one, two] = [1, 2].map(|priority| name(Some(Rank { priority, gives_way: false })));
         let [one_gives_way, two_gives_way] = [1, 2].map(|priority| name(Some(Rank { priority, gives_way: true })));
         let plain = name(None);
-        for (first, other, passes_it, precedes_it) in [
-            (&one, &two, true, true),
-            (&one, &two_gives_way, true, true),
-            (&one, &one, false, false),
-            (&two, &one, false, false),
-            (&two, &one_gives_way, true, false),
-            (&one_gives_way, &two, false, false),
-            (&one_gives_way, &two_gives_way, false, false),
-            (&one, &plain, false, false),
-            (&plain, &two, false, false),
-        ] {
-            assert_eq!(passes(first, other), passes_it, "{first} {other}");
-            assert_eq!(precedes_leader(first, other), precedes_it, "{first} {other}");
+        for (first, other) in [(&one, &two), (&one, &two_gives_way)] {
+            assert!(precedes(first, other) && !precedes(other, first), "{first} {other}");
+        }
+        let gave_way = [(&one_gives_way, &two), (&one_gives_way, &two_gives_way), (&two, &one_gives_way)];
+        for (first, other) in gave_way.into_iter().chain([(&one, &one), (&one, &plain), (&plain, &two)]) {
+            assert!(!precedes(first, other), "{first} {other}");
         }
     }
 }

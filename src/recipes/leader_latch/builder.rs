@@ -93,7 +93,7 @@ impl LeaderLatchBuilder {
     /// Priorities count among the participants that have one. Others, and those of Curator, keep their places: they
     /// neither step back nor are stepped back for. A participant that [resigns](LeaderLatch::resign), or was asked to
     /// by an operator or a [`transfer`](super::transfer), gives way: until it has led again, no other participant steps
-    /// back for it, it asks no leader to resign, and it lets pass all that have not given way.
+    /// back for it, and it asks no leader to resign. Who resigns because one with a lower number has asked does not.
     ///
     /// This costs two requests more for the next in line, three for those behind it, and none for the leader. The next
     /// in line lists the line whenever that changes. Until the best one is next, those before it go to the end of the

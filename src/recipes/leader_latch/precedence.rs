@@ -6,8 +6,8 @@
 //! * If one behind it has a lower number, it goes to the end of the line.
 //! * If it has a lower number than the leader, it asks the leader to resign. It takes part itself, so it is alive.
 //!
-//! This comes to an end: none passes the best of those that have a priority, so once it is next it stays there; then
-//! the same holds for the best of the others.
+//! This comes to an end: each lets only those with a lower number pass, so the best of those that have a claim stays
+//! next once it is next, and then the same holds for the best of the others.
 //!
 //! A participant becomes the next when one of the last two before it is gone and one remains. So one further back
 //! watches these two, and lists the line when one is gone: if one participant leaves, two take notice. After a
@@ -25,7 +25,7 @@ use crate::contender::queue;
 use crate::engine::{self, Multi, Watch};
 use crate::layout::latch::{RESIGN_FOR_PRIORITY, asker_of, request_of};
 use crate::layout::line::LATCH;
-use crate::layout::rank::{passes, precedes_leader};
+use crate::layout::rank::precedes;
 use crate::util::backoff::{AFTER_REFUSAL, Backoff};
 use crate::util::clock::Instant;
 use crate::util::path::{join as join_path, split};
@@ -89,11 +89,11 @@ impl<'a> Duty<'a> {
         if let [.., before, last] = &line[..at] {
             return Duty::Wait([before, last]);
         }
-        if let Some(other) = line[at + 1..].iter().find(|other| passes(other, own)) {
+        if let Some(other) = line[at + 1..].iter().find(|other| precedes(other, own)) {
             return Duty::StepBack(other);
         }
         match &line[..at] {
-            [leader] if precedes_leader(own, leader) => Duty::Ask(leader),
+            [leader] if precedes(own, leader) => Duty::Ask(leader),
             _ => Duty::Nothing,
         }
     }
@@ -293,7 +293,8 @@ mod tests {
             (&["", five, one], 1, "StepBack 2"),
             // It has become the first, and has not led yet.
             (&[five, one], 0, "StepBack 1"),
-            (&[nine, one_gives_way, five], 1, "StepBack 2"),
+            (&[nine, five_gives_way, one], 1, "StepBack 2"),
+            (&[nine, one_gives_way, five], 1, "Nothing"),
             (&[nine, five, nine], 1, "Ask 0"),
             (&[five_gives_way, one], 1, "Ask 0"),
             (&[nine, five, one_gives_way], 1, "Ask 0"),

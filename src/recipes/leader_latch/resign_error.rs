@@ -20,7 +20,7 @@ pub enum ResignError {
     /// not [`revocable`](super::LeaderLatchBuilder::revocable), and for a moment those that have just entered. Nothing
     /// was written.
     #[error(
-        "leader latch at {path}: nothing was asked, as not revocable, or has only just entered: {}",
+        "leader latch at {path}: nothing was asked, as these are not revocable, or have only just entered: {}",
         list(.participants)
     )]
     NotRevocable {
@@ -47,9 +47,13 @@ pub enum ResignError {
         /// The nodes of these participants.
         participants: Vec<String>,
     },
-    /// The participant that was to lead has left the line, or lost its place in it. If the leader was not asked before,
-    /// it leads on.
-    #[error("leader latch at {path}: {to:?} has left the line; {}", leads(.leader))]
+    /// The participant that was to lead has left its place: it was closed, has lost its session, or has stepped back
+    /// for one with a lower number as priority. If the leader was not asked before, it leads on.
+    #[error(
+        "leader latch at {path}: {to:?} has left its place: it was closed, has lost its session, or has stepped back \
+         for one with a lower number; {}",
+        leads(.leader)
+    )]
     Left {
         /// The path of the election, as the client names it.
         path: Arc<str>,
@@ -61,7 +65,8 @@ pub enum ResignError {
     /// Not all that were asked have given up their places in time. Their requests are withdrawn. One that has read its
     /// request before may still follow it, a leader at the end of its grace period.
     #[error(
-        "leader latch at {path}: {to:?} does not lead within {within:?}: {}; {}",
+        "leader latch at {path}: {to:?} does not lead within {within:?}: {}; {}; one that has read its request follows \
+         it, a leader when its grace period is over",
         still(.participants),
         leads(.leader)
     )]
@@ -81,8 +86,8 @@ pub enum ResignError {
     /// When others had been asked already, participants that would have to give up their places could not be asked.
     /// Requests that were not followed are withdrawn.
     #[error(
-        "leader latch at {path}: {to:?} does not lead, as not revocable, or has only just entered: {}; {}; others may \
-         have been asked before",
+        "leader latch at {path}: {to:?} does not lead, as these are not revocable, or have only just entered: {}; {}; \
+         others may have been asked before",
         list(.participants),
         leads(.leader)
     )]

@@ -15,7 +15,7 @@ use crate::contender::participants::{self, Participant};
 use crate::engine::{self, Op};
 use crate::layout::latch::{Asker, NO_REQUEST, asker_of, request_of, resign_for};
 use crate::layout::line::LATCH;
-use crate::layout::rank::passes;
+use crate::layout::rank::precedes;
 use crate::util::path::{join, split, validate};
 use crate::util::wait::sleep_until_opt;
 use crate::util::znode::Stat;
@@ -35,16 +35,15 @@ const AT_ONCE: usize = 16;
 /// First in the line is not yet leading: the participant leads as soon as it takes notice. If its process is stopped or
 /// cut off, there is no leader until it runs again or its session ends. So choose one that runs.
 ///
-/// `to` is the id of the participant, or the path of its node if several have the same id. It may be one of Curator.
-/// The leader and those between them give up their places and go to the end of the line, so their latches must be
-/// [`revocable`](super::LeaderLatchBuilder::revocable); one that has just entered cannot be asked for a moment. First
-/// those between are asked, all in one transaction. The leader is asked when the next in the line is the one that is to
-/// lead, and only if that is still there. So a transfer that ends early leaves the leader in its place.
+/// `to` is the id of the participant, or its node if several have the same id: the path or the name. It may be one of
+/// Curator. The leader and those between them give up their places and go to the end of the line, so their latches
+/// must be [`revocable`](super::LeaderLatchBuilder::revocable); one that has just entered cannot be asked for a moment.
+/// First those between are asked, all in one transaction. The leader is asked when the next in the line is the one that
+/// is to lead, and only if that is still there. So a transfer that ends early leaves the leader in its place.
 ///
 /// A transfer goes before [priorities](super::LeaderLatchBuilder::priority). Participants behind the chosen one that
-/// have a lower number must be revocable too, and all that have not given way, if the chosen one has. They are asked
-/// before all others, as the chosen one would step back for them, and all that were asked give way. One that enters
-/// later with a lower number claims the leadership again.
+/// have a lower number must be revocable too. They are asked before all others, as the chosen one would step back for
+/// them, and all that were asked give way. One that enters later with a lower number may claim the leadership again.
 ///
 /// `within` is how long the leader and the others may take. The leader may need its grace period. After that, requests
 /// that were not followed are withdrawn. A request that another client has made is waited for, but neither replaced
@@ -86,6 +85,7 @@ pub async fn transfer(
 ) -> Result<Participant, ResignError> {
     let path: Arc<str> = path.into().into();
     validate(&path).map_err(|error| Error::client(&path, error.into()))?;
+    client.core().check_writes(TRANSFER, &path).map_err(|error| Error::client(&path, error))?;
     if to.is_empty() {
         let why = "the participant to lead has no id; name it by the path of its node".to_owned();
         return Err(Error::InvalidOption { path, why }.into());
@@ -172,8 +172,8 @@ impl Transfer<'_> {
             let Some((leader, between)) = line[..at].split_first() else {
                 return Ok(Participant { is_leader: true, ..target });
             };
-            // The target lets these pass, until they have given way.
-            let behind: Vec<&String> = line[at + 1..].iter().filter(|other| passes(other, name)).collect();
+            // The target steps back for these, until they have given way.
+            let behind: Vec<&String> = line[at + 1..].iter().filter(|other| precedes(other, name)).collect();
             let now = [behind.len(), between.len()].into_iter().find(|count| *count > 0).unwrap_or(1);
             let all: Vec<String> = behind.into_iter().chain(between).chain([leader]).cloned().collect();
             // If it is refused, the line or a request has changed since it was read.
@@ -188,10 +188,15 @@ impl Transfer<'_> {
         }
     }
 
+    /// Returns whether the node of this participant was named.
+    fn is_node(&self, participant: &Participant) -> bool {
+        participant.path == self.to || split(&participant.path).1 == self.to
+    }
+
     /// Returns the participant that is to lead.
     fn find(&self, all: &[Participant]) -> Result<Participant, ResignError> {
         let (path, to) = (Arc::clone(&self.path), self.to.to_owned());
-        if let Some(named) = all.iter().find(|participant| participant.path == to) {
+        if let Some(named) = all.iter().find(|participant| self.is_node(participant)) {
             return Ok(named.clone());
         }
         let found: Vec<&Participant> = all.iter().filter(|participant| participant.id == to).collect();
@@ -353,7 +358,7 @@ impl Transfer<'_> {
         self.sync().await?;
         let leader = participants::leader(self.client, &self.path, LATCH).await.map_err(|error| self.failed(error))?;
         match leader {
-            Some(leader) if leader.id == self.to || leader.path == self.to => Ok(leader),
+            Some(leader) if leader.id == self.to || self.is_node(&leader) => Ok(leader),
             leader => Err(error(leader.map(Box::new))),
         }
     }

@@ -113,7 +113,7 @@ pub(super) async fn list(core: &Core, paths: &Paths) -> Result<Vec<DeadLetter>, 
     letters.buffered(AT_ONCE).try_filter_map(|letter| async { Ok(letter) }).try_collect().await
 }
 
-/// Moves the item of a dead letter to the end of the queue, as a new item.
+/// Moves the item of a dead letter into the queue again, as a new item.
 pub(super) async fn retry(core: &Core, paths: &Paths, letter: &DeadLetter) -> Result<(), Error> {
     // Its time has come before, or it would not have been delivered.
     let key = Key::of(&letter.item).unwrap_or_default().without_time();

@@ -19,7 +19,7 @@ recipe_error! {
             name: String,
         },
         /// The queue held its maximum number of items, and no room was free before the timeout. Nothing was put.
-        #[error("queue at {path}: no room before the timeout; at most {limit} items are allowed")]
+        #[error("queue at {path}: no room before the timeout; the limit of items is {limit}")]
         Full {
             /// The path of the queue.
             path: Arc<str>,

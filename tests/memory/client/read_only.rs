@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures::{FutureExt, StreamExt};
 use zookeeper_recipes::cache::Cache;
-use zookeeper_recipes::leader_latch::LeaderLatch;
+use zookeeper_recipes::leader_latch::{LeaderLatch, transfer};
 use zookeeper_recipes::mutex::InterProcessMutex;
 use zookeeper_recipes::shared_value::SharedValue;
 use zookeeper_recipes::testing::TestingServer;
@@ -131,6 +131,8 @@ async fn it_holds_and_writes_nothing_on_any_server() {
     let containers = client.create_containers("/b").await.expect_err("refused");
     let below = client.delete_recursive("/a").await.expect_err("refused");
     assert_eq!((containers.kind(), below.kind()), (ErrorKind::ReadOnly, ErrorKind::ReadOnly));
+    let transferred = transfer(&client, "/latch", "a", T).await.expect_err("refused");
+    assert_eq!(transferred.kind(), ErrorKind::ReadOnly, "{transferred}");
     assert_eq!((client.request_counts() - before).total(), 0, "nothing was sent");
     let mutex = InterProcessMutex::new(&client, "/lock").expect_err("refused");
     let latch = LeaderLatch::builder(&client, "/latch").start().expect_err("refused");

@@ -203,15 +203,12 @@ async fn one_that_resigns_gives_way_until_it_has_led_again() {
         let all = worse.participants().await.expect("read");
         assert!(all[1].gives_way && all[1].priority == Some(1), "{all:?}");
         assert!(all[1].to_string().contains("priority 1, gives way"), "{}", all[1]);
-        // One that is worse than the leader is no reason to step back.
-        let third = ranked(&clients[2], "third", 5).await;
-        if operator {
-            line_becomes(&worse, &["worse", "third", "best"]).await;
-            third.close().await.expect("closed");
-        }
+        // A third is no reason to step back.
+        let third = ranked(&clients[2], "third", 3).await;
         tokio::time::sleep(SOON).await;
+        line_becomes(&worse, &["worse", "best", "third"]).await;
         assert!(leadership.is_held());
-        drop(third);
+        third.close().await.expect("closed");
         line_becomes(&worse, &["worse", "best"]).await;
         worse.resign(&leadership).await;
         leads(&best).await;
@@ -358,21 +355,29 @@ async fn one_becomes_the_next_in_whatever_order_the_others_leave() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_that_gives_way_lets_each_pass_that_has_a_claim() {
+async fn one_that_gives_way_keeps_its_place_among_those_with_higher_numbers() {
     let (server, clients) = setup::<3>().await;
     let best = revocable(&server, &clients[0], ("best", 1), Duration::ZERO).await;
     let worst = revocable(&server, &clients[1], ("worst", 9), Duration::ZERO).await;
     best.resign(&leads(&best).await).await;
     leads(&worst).await;
     line_becomes(&worst, &["worst", "best"]).await;
-    // It has a lower number than the leader, and the one between has given way.
+    // It has a lower number than the leader, but not than the one before it.
     let new = revocable(&server, &clients[2], ("new", 5), Duration::ZERO).await;
-    within("it leads", SOON, new.wait_for_leadership()).await.expect("it leads");
     tokio::time::sleep(SOON).await;
-    assert!(new.has_leadership());
-    new.close().await.expect("closed");
-    // It was asked because of the priority, and has not given way.
-    leads(&worst).await;
+    line_becomes(&worst, &["worst", "best", "new"]).await;
+    worst.close().await.expect("closed");
+    leads(&best).await;
+    tokio::time::sleep(SOON).await;
+    assert!(best.has_leadership());
+    // One that is lower than both makes both step back.
+    let worst = revocable(&server, &clients[1], ("worst", 9), Duration::ZERO).await;
+    best.resign(&leads(&best).await).await;
+    leads(&new).await;
+    line_becomes(&new, &["new", "worst", "best"]).await;
+    let lowest = revocable(&server, &clients[2], ("lowest", 0), Duration::ZERO).await;
+    within("it leads", SOON, lowest.wait_for_leadership()).await.expect("it leads");
+    drop(worst);
 }
 
 #[tokio::test(start_paused = true)]

@@ -113,7 +113,7 @@ async fn a_target_that_dies_in_the_middle_ends_the_transfer_before_the_leader_is
     };
     let (outcome, ()) = join(transfer(&clients[3], PATH, "target", WITHIN), dies).await;
     let (why, leads_now) = not_transferred(outcome);
-    assert!(why.contains("has left the line"), "{why}");
+    assert!(why.contains("has left its place"), "{why}");
     assert_eq!(leads_now.as_deref(), Some("leader"));
     pending(&server, 0).await;
     server.thaw_client(&clients[1]);
@@ -136,7 +136,7 @@ async fn a_target_that_dies_while_the_leader_resigns_leaves_the_next_one_leading
     };
     let (outcome, ()) = join(transfer(&clients[3], PATH, "target", WITHIN), dies).await;
     let (why, leads_now) = not_transferred(outcome);
-    assert!(why.contains("has left the line"), "{why}");
+    assert!(why.contains("has left its place"), "{why}");
     assert_eq!(leads_now.as_deref(), Some("leader"), "it has read the request, and its grace period runs");
     leads(&next).await;
     waits(&leader).await;
@@ -234,7 +234,7 @@ async fn a_target_that_is_asked_to_resign_by_another_has_left() {
         ask_to_resign(&clients[0], &node_of(&line[2])).await.expect("asked");
     };
     let (outcome, ()) = join(transfer(&clients[3], PATH, "target", T), asks).await;
-    assert!(not_transferred(outcome).0.contains("has left the line"));
+    assert!(not_transferred(outcome).0.contains("has left its place"));
 }
 
 #[tokio::test(start_paused = true)]

@@ -17,7 +17,7 @@ pub(crate) fn a_priority(stage: &mut Stage) -> Option<u32> {
 pub(crate) fn is_ranked(line: &[Place], leader_makes_room: bool) -> bool {
     let [leader, next, behind @ ..] = line else { return true };
     let Some((number, gives_way)) = rank(next) else { return true };
-    let passes = |other: &Place| rank(other).is_some_and(|(other, gives)| !gives && (gives_way || other < number));
+    let passes = |other: &Place| rank(other).is_some_and(|(other, gives_way)| !gives_way && other < number);
     let asks = leader_makes_room && !gives_way && rank(leader).is_some_and(|(leader, _)| number < leader);
     !asks && !behind.iter().any(passes)
 }

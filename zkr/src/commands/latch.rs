@@ -66,7 +66,7 @@ pub enum Latch {
         /// The path of the election
         #[arg(value_parser = path)]
         path: String,
-        /// The id of the participant, as `zkr latch ls` shows it; if several have the same, the path of its node
+        /// The id of the participant, as `zkr latch ls` shows it; if several have the same, its node
         #[arg(long, value_name = "ID", value_parser = NonEmptyStringValueParser::new())]
         to: String,
         /// How long all that are asked may take together, such as 30s or 2m
@@ -168,8 +168,10 @@ fn of(path: &str, error: ResignError) -> Ending {
         ResignError::NotFound { .. } | ResignError::Ambiguous { .. } => {
             return Ending::because(Status::No, format_args!("{error}; zkr latch ls {path} shows ids and nodes"));
         }
-        ResignError::Left { .. } => "choose another one",
-        ResignError::Unanswered { .. } => "try again, with a longer --wait, or stop the processes that do not answer",
+        ResignError::Left { .. } => {
+            return Ending::because(Status::No, format_args!("{error}; zkr latch ls {path} shows the line"));
+        }
+        ResignError::Unanswered { .. } => "look again with zkr latch ls before you try with a longer --wait",
         error => return failed(error.kind(), error),
     };
     let status = match error.kind() {

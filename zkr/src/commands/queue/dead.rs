@@ -20,7 +20,7 @@ pub enum Dead {
         #[arg(value_parser = path)]
         path: String,
     },
-    /// Put items back at the end of the queue, as new ones
+    /// Put items into the queue again, as new ones with their priorities or ids
     #[command(override_usage = "zkr queue dead retry <PATH> <NODE-NAME...|--all>")]
     Retry(Letters),
     /// Delete dead letters together with their items
