@@ -46,7 +46,7 @@ const AT_ONCE: usize = 16;
 /// them, and all that were asked give way. One that enters later with a lower number may claim the leadership again.
 ///
 /// `within` is how long the leader and the others may take. The leader may need its grace period. After that, requests
-/// that were not followed are withdrawn. A request that another client has made is waited for, but neither replaced
+/// that were not followed are withdrawn. A request that another operator has made is waited for, but neither replaced
 /// nor withdrawn.
 ///
 /// ```no_run
