@@ -222,6 +222,8 @@ async fn a_server_that_never_says_whether_it_serves_need_only_accept_in_the_end(
         }
     };
     tokio::select! {
+        // First: what it does after that is no question.
+        biased;
         _ = soon(lost) => {}
         () = serve => {}
     }
