@@ -86,7 +86,14 @@ async fn participants_and_counts_are_shown_with_their_fields() {
     let token = leadership.fencing_token();
     assert_eq!(
         json(&leader),
-        json!({"id": "worker \"7\"", "is_leader": true, "path": leader.path, "fencing_token": token})
+        json!({
+            "id": "worker \"7\"",
+            "is_leader": true,
+            "path": leader.path,
+            "fencing_token": token,
+            "priority": null,
+            "gives_way": false,
+        })
     );
     assert_eq!(leader.to_string(), format!(r#""worker \"7\"" ({}, leading)"#, leader.path));
     let mut waiter = leader.clone();
