@@ -1,18 +1,14 @@
 //! Dead letters: items that could not be handled, with the reason. A node holds a few lines of text, an empty line, and
 //! the unchanged bytes of the item.
 
-use std::sync::Arc;
-
 use futures::stream::{StreamExt, TryStreamExt};
 
 use super::envelope;
 use super::error::Error;
+use super::transaction::{Refused, Transaction};
 use crate::client::core::Core;
-use crate::client::ops::{MAYBE_DONE, Retry};
-use crate::client::parents;
-use crate::client::session::Session;
 use crate::client::{self, ErrorKind};
-use crate::engine::{self, Multi, Op};
+use crate::engine::{self, Op};
 use crate::layout::queue::{self, Key, Paths};
 use crate::util::panic::caught;
 use crate::util::path::join;
@@ -24,6 +20,10 @@ const MOST_REASON_BYTES: usize = 2_000;
 /// How many letters are read concurrently.
 const AT_ONCE: usize = 16;
 const END_OF_HEAD: &[u8] = b"\n\n";
+
+/// The steps of a retry, as a refusal names them.
+const DELETE_LETTER: usize = 0;
+const CREATE_ITEM: usize = 1;
 
 /// An item that could not be handled; see [`DistributedQueue::dead_letters`](super::DistributedQueue::dead_letters).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -117,56 +117,29 @@ pub(super) async fn list(core: &Core, paths: &Paths) -> Result<Vec<DeadLetter>, 
 pub(super) async fn retry(core: &Core, paths: &Paths, letter: &DeadLetter) -> Result<(), Error> {
     // Its time has come before, or it would not have been delivered.
     let key = Key::of(&letter.item).unwrap_or_default().without_time();
-    let step = |session: &Arc<Session>| {
-        session.multi(vec![
-            Op::Delete { path: join(&paths.dead, &letter.name), version: None },
-            Op::Create {
-                path: paths.new_item(&key),
-                data: letter.data.clone(),
-                mode: CreateMode::PersistentSequential,
-                acls: core.config.acls.clone(),
-            },
-        ])
-    };
+    let steps = vec![
+        Op::Delete { path: join(&paths.dead, &letter.name), version: None },
+        Op::Create {
+            path: paths.new_item(&key),
+            data: letter.data.clone(),
+            mode: CreateMode::PersistentSequential,
+            acls: core.config.acls.clone(),
+        },
+    ];
     let path = paths.dead_letter(&letter.name);
-    let mut retry = Retry::new(core);
-    // Whether a copy whose answer was lost may have been carried out. It deletes the letter, so a second copy does
-    // nothing.
-    let mut in_doubt = false;
-    let mut is_made = false;
-    loop {
-        let again = match core.answer_to_write("retry", &path, |session, _| step(session)).await {
-            Ok(Ok(Multi::Committed(_))) => return Ok(()),
-            Ok(Ok(Multi::Refused { index: 0, error: engine::Error::NoNode })) if in_doubt => return Ok(()),
-            // Nothing was ever put, or the directory has been deleted since. The letter is still there.
-            Ok(Ok(Multi::Refused { index: 1, error: engine::Error::NoNode })) => {
-                in_doubt = false;
-                let created =
-                    core.read("retry", &path, |session, _| create_items(Arc::clone(session), core, paths)).await;
-                // If another client deletes it each time, the policy is the bound.
-                match std::mem::replace(&mut is_made, true) {
-                    true if created.is_ok() => retry.pause_after("retry", &path, engine::Error::NoNode, |_| true).await,
-                    _ => created,
-                }
-            }
-            Ok(Ok(Multi::Refused { index, error })) => {
-                in_doubt &= index == 0;
-                retry.pause_after("retry", &path, error, engine::Error::is_transient).await
-            }
-            Ok(Err(error)) => {
-                in_doubt |= error.leaves_outcome_unknown();
-                retry.pause_after("retry", &path, error, engine::Error::is_transient).await
-            }
-            Err(error) => Err(error),
-        };
-        let failed = |error: client::Error| if in_doubt { error.outcome_unknown(MAYBE_DONE) } else { error };
-        again.map_err(|error| Error::client(&paths.path, failed(error)))?;
-    }
-}
-
-/// Creates the directory of the items. That is harmless to repeat, so it is retried as a read.
-async fn create_items(session: Arc<Session>, core: &Core, paths: &Paths) -> Result<(), engine::Error> {
-    parents::ensure(&session, &paths.items, &[], &core.config.acls).await
+    let transaction = Transaction { core, doing: "retry", path: &path, directory: &paths.items, steps };
+    let judge = |step: usize, error: &engine::Error, in_doubt: &mut bool| {
+        // The letter is still there if it was not the first step that was refused.
+        *in_doubt &= step == DELETE_LETTER;
+        match (step, error) {
+            // A copy whose answer was lost deleted it, and created the item with that.
+            (DELETE_LETTER, engine::Error::NoNode) if *in_doubt => Refused::Done(()),
+            // Nothing was ever put, or the directory has been deleted since.
+            (CREATE_ITEM, engine::Error::NoNode) => Refused::NoDirectory,
+            _ => Refused::Other,
+        }
+    };
+    transaction.commit((), judge).await.map_err(|error| Error::client(&paths.path, error))
 }
 
 #[cfg(test)]

@@ -248,6 +248,7 @@ mod producer;
 mod remove;
 mod sizes;
 mod time;
+mod transaction;
 
 use std::fmt;
 use std::sync::Arc;

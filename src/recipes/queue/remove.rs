@@ -1,15 +1,11 @@
 //! Removing items by their ids.
 
-use std::sync::Arc;
-
 use super::dead_letter;
 use super::error::Error;
+use super::transaction::{Refused, Transaction};
 use crate::client;
 use crate::client::core::Core;
-use crate::client::ops::{Retry, outcome_unknown};
-use crate::client::parents;
-use crate::client::session::Session;
-use crate::engine::{Error as Refusal, Multi, Op, Reply};
+use crate::engine::{Error as Refusal, Op};
 use crate::layout::queue::{Key, Paths};
 use crate::util::path::join;
 use crate::util::znode::CreateMode;
@@ -33,52 +29,23 @@ pub(super) async fn remove(core: &Core, paths: &Paths, id: &str) -> Result<usize
     Ok(removed)
 }
 
-fn send(session: &Session, core: &Core, paths: &Paths, name: &str) -> Reply<Multi> {
-    let path = paths.claim(name);
-    let (data, acls) = (Vec::new(), core.config.acls.clone());
-    session.multi(vec![
-        Op::Create { path: path.clone(), data, mode: CreateMode::Persistent, acls },
-        Op::Delete { path, version: None },
-        Op::Delete { path: paths.item(name), version: None },
-    ])
-}
-
 /// Removes an item. Returns false if it is claimed, or has left the queue before.
 async fn remove_item(core: &Core, paths: &Paths, name: &str) -> Result<bool, client::Error> {
+    let (claim, acls) = (paths.claim(name), core.config.acls.clone());
+    let steps = vec![
+        Op::Create { path: claim.clone(), data: Vec::new(), mode: CreateMode::Persistent, acls },
+        Op::Delete { path: claim, version: None },
+        Op::Delete { path: paths.item(name), version: None },
+    ];
     let path = join(&paths.path, name);
-    let mut retry = Retry::new(core);
-    // Whether a copy whose answer was lost may have removed it, or may still do so once it is free.
-    let mut in_doubt = false;
-    let mut is_made = false;
-    loop {
-        let again = match core.answer_to_write("remove", &path, |session, _| send(session, core, paths, name)).await {
-            Ok(Ok(Multi::Committed(_))) => return Ok(true),
-            Ok(Ok(
-                Multi::Refused { index: CREATE_CLAIM, error: Refusal::NodeExists }
-                | Multi::Refused { index: DELETE_ITEM, error: Refusal::NoNode },
-            )) if !in_doubt => return Ok(false),
-            Ok(Ok(Multi::Refused { index: CREATE_CLAIM, error: Refusal::NoNode })) => {
-                let created =
-                    core.read("remove", &path, |session, _| create_claims(Arc::clone(session), core, paths)).await;
-                // If another client deletes it each time, the policy is the bound.
-                match std::mem::replace(&mut is_made, true) {
-                    true if created.is_ok() => retry.pause_after("remove", &path, Refusal::NoNode, |_| true).await,
-                    _ => created,
-                }
-            }
-            Ok(Ok(Multi::Refused { error, .. }) | Err(error)) => {
-                in_doubt |= error.leaves_outcome_unknown();
-                retry.pause_after("remove", &path, error, Refusal::is_transient).await
-            }
-            Err(error) => Err(error),
-        };
-        again.map_err(|error| if in_doubt { outcome_unknown("remove", &path) } else { error })?;
-    }
-}
-
-/// Creates the directory of the claims. That is harmless to repeat, so it is retried as a read.
-async fn create_claims(session: Arc<Session>, core: &Core, paths: &Paths) -> Result<(), Refusal> {
-    parents::ensure(&session, &paths.claims, &[], &core.config.acls).await
+    let removal = Transaction { core, doing: "remove", path: &path, directory: &paths.claims, steps };
+    let judge = |step: usize, error: &Refusal, in_doubt: &mut bool| match (step, error) {
+        (CREATE_CLAIM, Refusal::NoNode) => Refused::NoDirectory,
+        // A copy whose answer was lost may have removed it, or may still do so once it is free.
+        (CREATE_CLAIM, Refusal::NodeExists) | (DELETE_ITEM, Refusal::NoNode) if !*in_doubt => Refused::Done(false),
+        _ => Refused::Other,
+    };
+    removal.commit(true, judge).await
 }
 
 #[cfg(all(test, feature = "testing"))]
