@@ -14,7 +14,6 @@ use crate::client::owned_node::HandedOver;
 use crate::client::session::Session;
 use crate::client::{Error, ErrorKind};
 use crate::engine;
-use crate::layout::rank::Rank;
 use crate::util::backoff::{AFTER_DELETION, AFTER_REFUSAL, Backoff};
 use crate::util::clock;
 
@@ -34,8 +33,8 @@ pub(crate) struct Contender {
     stage: Stage,
     core: Arc<Core>,
     spec: Arc<Spec>,
-    /// Whether it gives way at its next entry.
-    gives_way: bool,
+    /// What the name of its next node states before the base.
+    label: String,
     failures: Backoff,
     deletions: Backoff,
     began: clock::Instant,
@@ -52,7 +51,7 @@ impl Contender {
             stage: Stage::Out(None),
             core: Arc::clone(core),
             spec: Arc::clone(spec),
-            gives_way: false,
+            label: String::new(),
             failures: Backoff::new(AFTER_REFUSAL),
             deletions: Backoff::new(AFTER_DELETION),
             began: core.clock.now(),
@@ -80,8 +79,8 @@ impl Contender {
                 }
                 let Ok(session) = self.core.connected_session().await else { return State::Closed };
                 self.began = self.core.clock.now();
-                let rank = self.spec.priority.map(|priority| Rank { priority, gives_way: self.gives_way });
-                self.stage = Stage::Entering(Box::new(Entry::new(&self.core, session, &self.spec, rank)));
+                let entry = Entry::new(&self.core, session, &self.spec, &self.label);
+                self.stage = Stage::Entering(Box::new(entry));
                 return State::Entering;
             }
             Stage::Entering(entry) => match entry.enter().await {
@@ -116,10 +115,9 @@ impl Contender {
         }
     }
 
-    /// From its next entry on, a contender with a priority gives way, or no longer does. Its present place stays what
-    /// it is.
-    pub(crate) fn give_way(&mut self, gives_way: bool) {
-        self.gives_way = gives_way;
+    /// From its next entry on, the name of its node states this before the base. That changes nothing in the line.
+    pub(crate) fn set_label(&mut self, label: String) {
+        self.label = label;
     }
 
     /// Waits until it has a node.

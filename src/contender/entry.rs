@@ -14,7 +14,6 @@ use crate::client::session::{Contending, Session};
 use crate::client::{Error, parents, protection};
 use crate::engine::{self, Reply};
 use crate::layout::parts;
-use crate::layout::rank::{Rank, base_with};
 use crate::util::path::join as join_path;
 use crate::util::znode::{CreateMode, Stat};
 
@@ -77,9 +76,9 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    pub(super) fn new(core: &Arc<Core>, session: Arc<Session>, spec: &Arc<Spec>, rank: Option<Rank>) -> Self {
+    pub(super) fn new(core: &Arc<Core>, session: Arc<Session>, spec: &Arc<Spec>, label: &str) -> Self {
         let prefix = parts::protection(core.random.uuid());
-        let requested = join_path(&spec.dir, &format!("{prefix}{}", base_with(rank, spec.base)));
+        let requested = join_path(&spec.dir, &format!("{prefix}{label}{}", spec.base));
         let (core, spec, _contending) = (Arc::clone(core), Arc::clone(spec), session.contender());
         Entry { core, session, spec, _contending, prefix, requested, flight: None, node: None }
     }

@@ -57,8 +57,6 @@ pub(crate) struct Spec {
     pub(crate) dir: Arc<str>,
     /// The end of our node's name before the number: `latch-`, `lock-`.
     pub(crate) base: &'static str,
-    /// The priority among the participants of an election that our node's name states. It changes nothing in the line.
-    pub(crate) priority: Option<u32>,
     /// Other bases that belong to the same line.
     pub(crate) also_count: Vec<String>,
     /// What it waits for.
@@ -79,7 +77,6 @@ impl Spec {
         Spec {
             dir: core.full_path(path).into(),
             base,
-            priority: None,
             also_count: Vec::new(),
             rule: Rule::Alone,
             data: id.as_bytes().to_vec(),
@@ -92,7 +89,7 @@ impl Spec {
     /// Returns the line of a lock in this directory, for contenders under this rule.
     pub(crate) fn of_lock(dir: String, base: &'static str, also_count: Vec<String>, rule: Rule, data: Vec<u8>) -> Self {
         let (dir, left_behind) = (dir.into(), LeftBehind::default());
-        Spec { dir, base, priority: None, also_count, rule, data, watch_own: false, takes_mark: true, left_behind }
+        Spec { dir, base, also_count, rule, data, watch_own: false, takes_mark: true, left_behind }
     }
 
     /// Returns nodes in this directory that hold when their recipe admits them.

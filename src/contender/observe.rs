@@ -99,7 +99,8 @@ impl Observer {
         let Some(first) = queue.head() else { return self.watch_empty(session).await.map(empty) };
         match session.watch_data(&join(&self.dir, first)).await {
             Ok((data, stat, watch)) => {
-                Ok(Some((Some(Participant::new(&data, join(&self.path, first), &stat, true)), watch)))
+                let first = Participant::new(&data, join(&self.path, first), &stat, queue.names());
+                Ok(Some((Some(Participant { is_leader: true, ..first }), watch)))
             }
             Err(engine::Error::NoNode) => Ok(None),
             Err(error) => Err(error),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::names;
 use crate::client::{Client, Error, ErrorKind};
-use crate::layout::rank::rank_of;
+use crate::layout::rank::{self, Rank};
 use crate::util::path::{join, split};
 use crate::util::task_set::TaskSet;
 use crate::util::znode::Stat;
@@ -40,15 +40,18 @@ pub struct Participant {
     pub fencing_token: i64,
     /// The priority of a leader latch, if it has one: a participant with a lower number is to lead before it.
     pub priority: Option<u32>,
-    /// It had resigned or was asked to, and had not led again when it entered: its priority gives it no precedence.
+    /// It had resigned or was asked to, and had not led again when it entered: its priority gives it no precedence
+    /// over any other, or not over the one that a transfer had chosen, which is still in its place.
     pub gives_way: bool,
 }
 
 impl Participant {
-    pub(crate) fn new(id: &[u8], path: String, stat: &Stat, is_leader: bool) -> Self {
-        let (id, rank) = (String::from_utf8_lossy(id).into_owned(), rank_of(split(&path).1));
-        let (priority, gives_way) = (rank.map(|rank| rank.priority), rank.is_some_and(|rank| rank.gives_way));
-        Participant { id, is_leader, path, fencing_token: stat.czxid, priority, gives_way }
+    /// Returns the participant with this node, in a line of these names.
+    pub(crate) fn new(id: &[u8], path: String, stat: &Stat, line: &[String]) -> Self {
+        let name = split(&path).1;
+        let (priority, gives_way) = (Rank::of(name).map(|rank| rank.priority), rank::gives_way(name, line));
+        let id = String::from_utf8_lossy(id).into_owned();
+        Participant { id, is_leader: false, path, fencing_token: stat.czxid, priority, gives_way }
     }
 }
 
@@ -56,7 +59,7 @@ impl fmt::Display for Participant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?} ({}", self.id, self.path)?;
         if let Some(priority) = self.priority {
-            let gives_way = if self.gives_way { ", gives way" } else { "" };
+            let gives_way = if self.gives_way && !self.is_leader { ", gives way" } else { "" };
             write!(f, ", priority {priority}{gives_way}")?;
         }
         f.write_str(if self.is_leader { ", leading)" } else { ")" })
@@ -65,9 +68,10 @@ impl fmt::Display for Participant {
 
 /// Returns the first of the line, if there is one.
 pub(crate) async fn leader(client: &Client, path: &str, base: &str) -> Result<Option<Participant>, Error> {
-    for name in names(client, path, &[base]).await? {
+    let line = names(client, path, &[base]).await?;
+    for name in &line {
         // A participant that left since the list is skipped: the next one leads.
-        if let Some(leader) = read(client, path, &name).await? {
+        if let Some(leader) = read(client, path, name, &line).await? {
             return Ok(Some(Participant { is_leader: true, ..leader }));
         }
     }
@@ -76,12 +80,12 @@ pub(crate) async fn leader(client: &Client, path: &str, base: &str) -> Result<Op
 
 /// Returns all participants, in order.
 pub(crate) async fn participants(client: &Client, path: &Arc<str>, base: &str) -> Result<Vec<Participant>, Error> {
-    let mut names = names(client, path, &[base]).await?.into_iter();
-    let (mut found, mut reads) = (Vec::with_capacity(names.len()), TaskSet::new());
+    let line: Arc<[String]> = names(client, path, &[base]).await?.into();
+    let (mut found, mut reads, mut next) = (Vec::with_capacity(line.len()), TaskSet::new(), 0..line.len());
     loop {
-        for name in names.by_ref().take(AT_ONCE - reads.len()) {
-            let (client, path) = (client.clone(), Arc::clone(path));
-            reads.push(async move { read(&client, &path, &name).await });
+        for at in next.by_ref().take(AT_ONCE - reads.len()) {
+            let (client, path, line) = (client.clone(), Arc::clone(path), Arc::clone(&line));
+            reads.push(async move { read(&client, &path, &line[at], &line).await });
         }
         if reads.is_empty() {
             break;
@@ -94,10 +98,11 @@ pub(crate) async fn participants(client: &Client, path: &Arc<str>, base: &str) -
     Ok(found)
 }
 
-async fn read(client: &Client, path: &str, name: &str) -> Result<Option<Participant>, Error> {
+/// Reads the participant with this name in a line. Returns `None` if it has left.
+async fn read(client: &Client, path: &str, name: &str, line: &[String]) -> Result<Option<Participant>, Error> {
     let node = join(path, name);
     match client.core().read("read", &node, |session, path| session.get_data(path)).await {
-        Ok((data, stat)) => Ok(Some(Participant::new(&data, node, &stat, false))),
+        Ok((data, stat)) => Ok(Some(Participant::new(&data, node, &stat, line))),
         Err(error) if error.kind() == ErrorKind::NoNode => Ok(None),
         Err(error) => Err(error),
     }

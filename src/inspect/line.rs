@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 use super::role::{Role, bases};
 use crate::contender::order::Listing;
 use crate::layout::line::{Number, REVOKED, number_of};
-use crate::layout::rank::rank_of;
+use crate::layout::rank::{self, Rank};
 use crate::util::path::{join, quoted_bytes, split};
 use crate::util::znode::Stat;
 
@@ -64,7 +64,8 @@ pub struct Place {
     pub waits_for: Option<String>,
     /// The priority of a leader latch, if it has one: a participant with a lower number is to lead before it.
     pub priority: Option<u32>,
-    /// When it entered, it had resigned or was asked to, and had not led again: its priority gives it no precedence.
+    /// When it entered, it had resigned or was asked to, and had not led again: its priority gives it no precedence
+    /// over any other, or not over the one that a transfer had chosen, which is still in its place.
     pub gives_way: bool,
     /// What only the node itself contains; `None` if this client may not read it.
     pub owner: Option<Owner>,
@@ -108,14 +109,14 @@ impl Line {
         let ordered = queue.names().iter().filter_map(|name| by_name.remove(name));
         let mut places: Vec<Place> = ordered.filter_map(|child| Place::new(path, child)).collect();
         writers_first(&mut places);
-        set_waits(&mut places);
+        relate(&mut places);
         Line { path: path.to_owned(), places, others, sequence_numbers_left: numbers_left(directory) }
     }
 
     /// Removes the places of these nodes.
     pub(super) fn remove(&mut self, gone: &HashSet<String>) {
         self.places.retain(|place| !gone.contains(&place.path));
-        set_waits(&mut self.places);
+        relate(&mut self.places);
     }
 
     /// Returns the contenders that hold, according to the line.
@@ -138,6 +139,15 @@ fn writers_first(places: &mut [Place]) {
         if have_one_number && one.role == Role::Reader && other.role == Role::Writer {
             places.swap(at - 1, at);
         }
+    }
+}
+
+/// Sets what each place has to do with the others.
+fn relate(places: &mut [Place]) {
+    set_waits(places);
+    let names: Vec<String> = places.iter().map(|place| place.name().to_owned()).collect();
+    for (place, name) in places.iter_mut().zip(&names) {
+        place.gives_way = rank::gives_way(name, &names);
     }
 }
 
@@ -167,20 +177,19 @@ fn numbers_left(directory: &Stat) -> u32 {
 }
 
 impl Place {
-    /// Returns a place that holds, until `set_waits` finds the place that it waits for.
+    /// Returns a place that holds and gives way to none, until `relate` has seen the others.
     fn new(dir: &str, child: Child) -> Option<Place> {
         let number = match number_of(&child.name, &bases())? {
             Number::Ordered(number) => Some(number),
             Number::Exhausted => None,
         };
-        let rank = rank_of(&child.name);
         Some(Place {
             path: join(dir, &child.name),
             role: Role::of(&child.name)?,
             number,
             waits_for: None,
-            priority: rank.map(|rank| rank.priority),
-            gives_way: rank.is_some_and(|rank| rank.gives_way),
+            priority: Rank::of(&child.name).map(|rank| rank.priority),
+            gives_way: false,
             owner: child.node.map(|(data, stat)| Owner::new(data, &stat)),
         })
     }
@@ -326,14 +335,17 @@ pub(super) mod tests {
             ("a-gives-way-0000000007-latch-0000000001", 1),
             ("b-gives-way-0000000000-latch-0000000002", 2),
             ("c-latch-0000000003", 3),
+            ("d-gives-way-0000000000-to-0000000001-latch-0000000004", 4),
         ];
-        let line = line("/l", &names);
+        let mut line = line("/l", &names);
         let ranks: Vec<_> = line.places.iter().map(|place| (place.priority, place.gives_way)).collect();
-        assert_eq!(ranks, [(Some(7), true), (Some(0), true), (None, false)]);
+        assert_eq!(ranks, [(Some(7), true), (Some(0), true), (None, false), (Some(0), true)]);
         let texts: Vec<String> = line.places.iter().map(Place::to_string).collect();
         assert!(texts[0].contains(", priority 7, session"), "{texts:?}");
         assert!(texts[1].contains(", priority 0, gives way, session"), "{texts:?}");
         assert!(!texts[2].contains("priority"), "{texts:?}");
+        line.remove(&HashSet::from(["/l/a-gives-way-0000000007-latch-0000000001".to_owned()]));
+        assert!(line.places[0].gives_way && !line.places[2].gives_way, "the one that was chosen has left");
     }
 
     #[test]

@@ -5,14 +5,22 @@
 //! <path>-requests/_c_<uuid>-latch-<number>-request    it can be asked: ephemeral, of the same session
 //! ```
 //!
-//! The participant itself creates the node of requests. Its data is empty, or the request: `resign`. A transfer adds a
-//! space and its own UUID, so that it withdraws only what it has written. A participant that is to lead because of its
-//! priority adds ` priority`. As the name of the node contains that of the participant's node, a request never reaches
-//! a later node of the same participant. The name ends in no number, so that no client takes it for a participant.
+//! The participant itself creates the node of requests. Its data is empty, or the request:
+//!
+//! ```text
+//! resign                         by an operator
+//! resign <uuid> to 0000000007    by a transfer, which withdraws only what it has written itself, to make room for the
+//!                                participant with the number 7
+//! resign priority                by a participant that is to lead because of its priority
+//! ```
+//!
+//! As the name of the node contains that of the participant's node, a request never reaches a later node of the same
+//! participant. The name ends in no number, so that no client takes it for a participant.
 
 use uuid::Uuid;
 
 use super::line::{LATCH, number_of};
+use super::rank::GivesWay;
 use crate::util::path::{join, split};
 
 /// The suffix of the directory of requests.
@@ -22,14 +30,21 @@ const REQUEST: &str = "-request";
 
 /// The request to give up the place in the line, and the leadership with it.
 pub(crate) const RESIGN: &[u8] = b"resign";
-/// The request of the next in line, which has a lower number as priority. Who follows it does not give way.
+/// The request of the next in line, which has a lower number as priority. One that follows it does not give way.
 pub(crate) const RESIGN_FOR_PRIORITY: &[u8] = b"resign priority";
 /// No request.
 pub(crate) const NO_REQUEST: &[u8] = b"";
 
-/// Returns the request of the transfer with this UUID.
-pub(crate) fn resign_for(transfer: Uuid) -> Vec<u8> {
-    [RESIGN, format!(" {transfer}").as_bytes()].concat()
+/// What the request of a transfer says before the number of the participant that it has chosen.
+const TO: &str = " to ";
+
+/// Returns the request of the transfer with this UUID to the participant with this name.
+pub(crate) fn resign_for(transfer: Uuid, chosen: &str) -> Vec<u8> {
+    let to = match GivesWay::to(chosen) {
+        GivesWay::To(number) => format!("{TO}{number:010}"),
+        GivesWay::ToNone | GivesWay::ToAll => String::new(),
+    };
+    [RESIGN, format!(" {transfer}{to}").as_bytes()].concat()
 }
 
 /// Who asks a participant to resign.
@@ -37,8 +52,8 @@ pub(crate) fn resign_for(transfer: Uuid) -> Vec<u8> {
 pub(crate) enum Asker {
     /// The next in line, which has a lower number as priority.
     Participant,
-    /// An operator, or a transfer.
-    Operator,
+    /// An operator, or a transfer. Since then the participant gives way.
+    Operator(GivesWay),
 }
 
 impl Asker {
@@ -46,17 +61,29 @@ impl Asker {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Asker::Participant => "participant",
-            Asker::Operator => "operator",
+            Asker::Operator(_) => "operator",
         }
     }
+}
+
+/// Returns whether the transfer with this UUID has written this into a node of requests.
+pub(crate) fn is_of(transfer: Uuid, data: &[u8]) -> bool {
+    data.starts_with(&[RESIGN, format!(" {transfer}").as_bytes()].concat())
 }
 
 /// Returns who has written this into a node of requests, if it is a request.
 pub(crate) fn asker_of(data: &[u8]) -> Option<Asker> {
     match data.strip_prefix(RESIGN)? {
         b" priority" => Some(Asker::Participant),
-        rest => (rest.is_empty() || rest.starts_with(b" ")).then_some(Asker::Operator),
+        rest => (rest.is_empty() || rest.starts_with(b" ")).then(|| Asker::Operator(chosen_in(rest))),
     }
+}
+
+/// Returns to whom the participant gives way that an operator has asked so.
+fn chosen_in(request: &[u8]) -> GivesWay {
+    let text = std::str::from_utf8(request).ok();
+    let chosen = text.and_then(|text| text.rsplit_once(TO)?.1.parse().ok());
+    chosen.map_or(GivesWay::ToAll, GivesWay::To)
 }
 
 /// Returns the directory of the requests to the participants at `path`.
@@ -86,10 +113,18 @@ mod tests {
 
     #[test]
     fn every_kind_of_request_tells_who_asks() {
-        assert_eq!(asker_of(RESIGN), Some(Asker::Operator));
-        assert_eq!(asker_of(&resign_for(Uuid::nil())), Some(Asker::Operator));
+        let to_all = Some(Asker::Operator(GivesWay::ToAll));
+        assert_eq!(asker_of(RESIGN), to_all);
+        let chosen = "_c_u-latch-0000000007";
+        assert_eq!(asker_of(&resign_for(Uuid::nil(), chosen)), Some(Asker::Operator(GivesWay::To(7))));
+        for exhausted_or_malformed in
+            [&resign_for(Uuid::nil(), "_c_u-latch--7"), &b"resign x to y"[..], b"resign \xff to 7"]
+        {
+            assert_eq!(asker_of(exhausted_or_malformed), to_all);
+        }
         assert_eq!(asker_of(RESIGN_FOR_PRIORITY), Some(Asker::Participant));
-        assert_ne!(resign_for(Uuid::nil()), resign_for(Uuid::max()));
+        assert!(is_of(Uuid::nil(), &resign_for(Uuid::nil(), chosen)));
+        assert!(!is_of(Uuid::nil(), &resign_for(Uuid::max(), chosen)) && !is_of(Uuid::nil(), RESIGN));
         for other in [NO_REQUEST, b"resigned", b"please"] {
             assert_eq!(asker_of(other), None);
         }

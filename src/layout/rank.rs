@@ -3,103 +3,162 @@
 //! ```text
 //! <path>/_c_<uuid>-priority-0000000005-latch-<number>     it has the priority 5
 //! <path>/_c_<uuid>-gives-way-0000000005-latch-<number>    the same, and it has resigned
+//! <path>/_c_<uuid>-gives-way-0000000005-to-0000000007-latch-<number>
+//!                                                         it has made room for the participant with the number 7
 //! ```
 //!
 //! Curator compares only what follows the base, so its members take such a node for any other. As the rank is in the
 //! name, the list of the line shows the ranks of all, and a rank is gone with its node.
 
-use super::line::LATCH;
+use super::line::{LATCH, Number, number_of};
 use super::parts::NUMBER_BYTES;
 
 /// What a name says before the priority of its participant.
 const PRIORITY: &str = "priority";
 /// The same, if the participant gives way.
 const GIVES_WAY: &str = "gives-way";
+/// What a name says before the number of the participant to which it gives way.
+const TO: &str = "-to-";
+
+/// To whom a participant gives way, until it has led again: it goes before none of them, whatever its priority.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum GivesWay {
+    /// To none: it has not resigned.
+    ToNone,
+    /// To the participant whose node has this number, which a transfer has chosen. That has another number once it has
+    /// led and enters again.
+    To(u32),
+    /// To all: it has resigned, and none was chosen.
+    ToAll,
+}
+
+impl GivesWay {
+    /// Returns what one does that makes room for the participant with this name.
+    pub(crate) fn to(chosen: &str) -> Self {
+        match number_of(chosen, &[LATCH]) {
+            Some(Number::Ordered(number)) => GivesWay::To(number),
+            // Its name does not tell it from others.
+            _ => GivesWay::ToAll,
+        }
+    }
+}
 
 /// The rank of a participant in an election, apart from its place in the line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Rank {
     /// A participant with a lower number is to lead before it.
     pub(crate) priority: u32,
-    /// It has resigned, and goes before no other until it has led again.
-    pub(crate) gives_way: bool,
+    pub(crate) gives_way: GivesWay,
 }
 
 impl Rank {
-    /// Returns whether a participant of this rank goes before one of the `other` rank, whatever their places. As the
-    /// number falls each time, no two can pass each other in turn.
-    pub(crate) fn precedes(self, other: Rank) -> bool {
-        self.priority < other.priority && !self.gives_way
+    /// Returns what the name of a node states between its UUID and its base.
+    pub(crate) fn label(self) -> String {
+        let Rank { priority, gives_way } = self;
+        match gives_way {
+            GivesWay::ToNone => format!("{PRIORITY}-{priority:010}-"),
+            GivesWay::To(number) => format!("{GIVES_WAY}-{priority:010}{TO}{number:010}-"),
+            GivesWay::ToAll => format!("{GIVES_WAY}-{priority:010}-"),
+        }
+    }
+
+    /// Returns the rank that the name of a latch's node states.
+    pub(crate) fn of(name: &str) -> Option<Self> {
+        let label = name.rsplit_once(LATCH)?.0.strip_suffix('-')?;
+        let (label, chosen) = match label.rsplit_once(TO) {
+            Some((label, number)) => (label, Some(digits(number)?)),
+            None => (label, None),
+        };
+        let (word, priority) = label.rsplit_once('-')?;
+        let gives_way = match chosen {
+            None if word.ends_with(&format!("-{PRIORITY}")) => GivesWay::ToNone,
+            _ if word.ends_with(&format!("-{GIVES_WAY}")) => chosen.map_or(GivesWay::ToAll, GivesWay::To),
+            _ => return None,
+        };
+        Some(Rank { priority: digits(priority)?, gives_way })
     }
 }
 
-/// Returns whether the participant of a latch with this name goes before the one with the `other` name. Those without a
-/// priority keep their places.
+/// Returns the number that these ten digits state.
+fn digits(text: &str) -> Option<u32> {
+    let is_number = text.len() == NUMBER_BYTES && text.bytes().all(|byte| byte.is_ascii_digit());
+    text.parse().ok().filter(|_| is_number)
+}
+
+/// Returns whether the participant of a latch with this name goes before the one with the `other` name, whatever their
+/// places. As the priority falls each time, no two can pass each other in turn. Those without one keep their places.
 pub(crate) fn precedes(name: &str, other: &str) -> bool {
-    rank_of(name).zip(rank_of(other)).is_some_and(|(rank, other)| rank.precedes(other))
+    let (Some(rank), Some(than)) = (Rank::of(name), Rank::of(other)) else { return false };
+    rank.priority < than.priority && !gives_way_to(rank, other)
 }
 
-/// Returns what the name of a node has before its number, after its UUID.
-pub(crate) fn base_with(rank: Option<Rank>, base: &str) -> String {
-    let Some(Rank { priority, gives_way }) = rank else { return base.to_owned() };
-    let word = if gives_way { GIVES_WAY } else { PRIORITY };
-    format!("{word}-{priority:010}-{base}")
+/// Returns whether the participant with this name gives way to one in this line.
+pub(crate) fn gives_way(name: &str, line: &[impl AsRef<str>]) -> bool {
+    Rank::of(name).is_some_and(|rank| line.iter().any(|other| gives_way_to(rank, other.as_ref())))
 }
 
-/// Returns the rank that the name of a latch's node states.
-pub(crate) fn rank_of(name: &str) -> Option<Rank> {
-    let (before, digits) = name.rsplit_once(LATCH)?.0.strip_suffix('-')?.rsplit_once('-')?;
-    let gives_way = match before {
-        _ if before.ends_with(&format!("-{PRIORITY}")) => false,
-        _ if before.ends_with(&format!("-{GIVES_WAY}")) => true,
-        _ => return None,
-    };
-    let is_number = digits.len() == NUMBER_BYTES && digits.bytes().all(|byte| byte.is_ascii_digit());
-    Some(Rank { priority: digits.parse().ok().filter(|_| is_number)?, gives_way })
+fn gives_way_to(rank: Rank, other: &str) -> bool {
+    match rank.gives_way {
+        GivesWay::ToNone => false,
+        GivesWay::To(number) => number_of(other, &[LATCH]) == Some(Number::Ordered(number)),
+        GivesWay::ToAll => true,
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::layout::line::{Number, number_of};
 
-    fn name(rank: Option<Rank>) -> String {
-        format!("_c_u-{}0000000012", base_with(rank, LATCH))
+    fn name(rank: Option<Rank>, number: u32) -> String {
+        format!("_c_u-{}latch-{number:010}", rank.map(Rank::label).unwrap_or_default())
     }
 
     #[test]
     fn a_name_with_a_rank_is_in_the_line_and_states_it() {
-        for (priority, gives_way) in [(0, false), (5, true), (u32::MAX, false)] {
+        let marks = [GivesWay::ToNone, GivesWay::To(7), GivesWay::ToAll];
+        for (priority, gives_way) in [0, 5, u32::MAX].into_iter().zip(marks) {
             let rank = Rank { priority, gives_way };
-            let name = name(Some(rank));
-            assert_eq!(rank_of(&name), Some(rank), "{name}");
+            let name = name(Some(rank), 12);
+            assert_eq!(Rank::of(&name), Some(rank), "{name}");
             assert_eq!(number_of(&name, &[LATCH]), Some(Number::Ordered(12)));
         }
-        assert_eq!(base_with(None, LATCH), LATCH);
-        let five = Rank { priority: 5, gives_way: false };
-        assert_eq!(base_with(Some(five), LATCH), "priority-0000000005-latch-");
+        assert_eq!(Rank { priority: 5, gives_way: GivesWay::ToNone }.label(), "priority-0000000005-");
+        assert_eq!(Rank { priority: 5, gives_way: GivesWay::To(7) }.label(), "gives-way-0000000005-to-0000000007-");
     }
 
     #[test]
     fn a_name_without_a_rank_or_with_a_malformed_one_states_none() {
-        for before in ["", "5-", "priority-5-", "priority-00000000x5-", "priority-9999999999-", "-0000000005-"] {
-            assert_eq!(rank_of(&format!("_c_u-{before}latch-0000000012")), None, "{before}");
+        let malformed = ["priority-00000000x5-", "priority-9999999999-", "-0000000005-", "gives-way-0000000005-to-7-"];
+        for before in ["", "5-", "priority-5-", "priority-0000000005-to-0000000007-"].iter().chain(&malformed) {
+            assert_eq!(Rank::of(&format!("_c_u-{before}latch-0000000012")), None, "{before}");
         }
-        assert_eq!(rank_of("_c_u-priority-0000000005-lock-0000000012"), None);
-        assert_eq!(rank_of("_c_u-xpriority-0000000005-latch-0000000012"), None);
+        assert_eq!(Rank::of("_c_u-priority-0000000005-lock-0000000012"), None);
+        assert_eq!(Rank::of("_c_u-xpriority-0000000005-latch-0000000012"), None);
     }
 
     #[test]
     fn a_lower_number_goes_first_unless_it_gives_way() {
-        let [one, two] = [1, 2].map(|priority| name(Some(Rank { priority, gives_way: false })));
-        let [one_gives_way, two_gives_way] = [1, 2].map(|priority| name(Some(Rank { priority, gives_way: true })));
-        let plain = name(None);
-        for (first, other) in [(&one, &two), (&one, &two_gives_way)] {
+        let ranked = |number, priority, gives_way| name(Some(Rank { priority, gives_way }), number);
+        let [one, two] = [1, 2].map(|priority| ranked(priority, priority, GivesWay::ToNone));
+        let [one_to_all, two_to_all] = [1, 2].map(|priority| ranked(3, priority, GivesWay::ToAll));
+        let (one_to_two, two_to_one) = (ranked(4, 1, GivesWay::to(&two)), ranked(4, 2, GivesWay::to(&one)));
+        let (three, plain) = (ranked(5, 3, GivesWay::ToNone), name(None, 6));
+        for (first, other) in [(&one, &two), (&one, &two_to_all), (&one, &two_to_one), (&one_to_two, &three)] {
             assert!(precedes(first, other) && !precedes(other, first), "{first} {other}");
         }
-        let gave_way = [(&one_gives_way, &two), (&one_gives_way, &two_gives_way), (&two, &one_gives_way)];
+        let gave_way = [(&one_to_all, &two), (&one_to_two, &two), (&one_to_all, &two_to_all), (&two, &one_to_all)];
         for (first, other) in gave_way.into_iter().chain([(&one, &one), (&one, &plain), (&plain, &two)]) {
             assert!(!precedes(first, other), "{first} {other}");
         }
+    }
+
+    #[test]
+    fn one_that_made_room_gives_way_while_the_chosen_one_has_the_same_node() {
+        let mark = |chosen: &str| name(Some(Rank { priority: 1, gives_way: GivesWay::to(chosen) }), 8);
+        let (chosen, other) = (name(None, 7), name(None, 9));
+        assert!(gives_way(&mark(&chosen), &[&chosen, &other]) && !gives_way(&mark(&chosen), &[&other]));
+        // The counter of the directory was exhausted.
+        assert!(gives_way(&mark("_c_u-latch--2147483648"), &[&other]));
+        assert!(!gives_way(&chosen, &[&chosen]) && !gives_way(&other, &[&chosen]));
     }
 }

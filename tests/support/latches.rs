@@ -26,12 +26,17 @@ pub(crate) async fn leads(latch: &LeaderLatch) -> Leadership {
 /// Starts a latch that can be asked to resign, and waits until it can be.
 pub(crate) async fn askable(client: &Client, path: &str, id: &str) -> LeaderLatch {
     let latch = LeaderLatch::builder(client, path).id(id).revocable(Duration::ZERO).start().expect("the latch starts");
+    can_be_asked(client, &latch).await;
+    latch
+}
+
+/// Waits until a latch can be asked to resign.
+pub(crate) async fn can_be_asked(client: &Client, latch: &LeaderLatch) {
     eventually("it can be asked", SOON, || async {
         let Some(node) = latch.our_path() else { return false };
-        accepts_requests(client, path, &node).await
+        accepts_requests(client, latch.path(), &node).await
     })
     .await;
-    latch
 }
 
 /// Whether there is a node for requests to the participant with this node.

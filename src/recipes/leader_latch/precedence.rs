@@ -13,6 +13,7 @@
 //! watches these two, and lists the line when one is gone: if one participant leaves, two take notice. After a
 //! reconnect it watches the same two, and lists nothing if both are there.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -106,13 +107,28 @@ struct Waiter {
     /// The path of the election, for the log.
     election: Arc<str>,
     node: Arc<str>,
-    /// The nodes of the last two before it, if it knows them.
-    before: Option<[String; 2]>,
-    /// It is the next, and watches the line.
-    is_next: bool,
+    position: Position,
     /// The connection on which it has looked last.
     seen_on: Option<u64>,
     refusals: Backoff,
+}
+
+/// What a participant knows of its place in the line.
+enum Position {
+    /// Nothing, or that it has changed.
+    Unknown,
+    /// It is not the next while the last two before it, with these nodes, are there.
+    Back([String; 2]),
+    /// It is the next, so it watches the line.
+    Next,
+}
+
+/// What the next in line has seen of a request to the leader.
+enum Asked {
+    /// The line or the request has changed, so it is to be looked at again.
+    Again,
+    /// The leader was asked before, or cannot be asked: its node of requests changes then.
+    Pending(Watch),
 }
 
 impl Waiter {
@@ -122,8 +138,7 @@ impl Waiter {
             session: Arc::clone(session),
             election: Arc::clone(election),
             node: Arc::clone(node),
-            before: None,
-            is_next: false,
+            position: Position::Unknown,
             seen_on: None,
             refusals: Backoff::new(AFTER_REFUSAL),
         }
@@ -138,13 +153,18 @@ impl Waiter {
                 // After a reconnect, not all participants of a session look at once.
                 self.session.spread_out(&self.core.random).await;
             }
-            let looked = match self.before.take() {
-                Some(before) => self.until_one_is_gone(before, connection).await.map(|()| false),
-                None => self.compare(connection).await,
+            let looked = match &self.position {
+                Position::Back(before) => self.until_one_is_gone(before, connection).await.map(|is_gone| {
+                    if is_gone {
+                        self.position = Position::Unknown;
+                    }
+                    ControlFlow::Continue(())
+                }),
+                Position::Unknown | Position::Next => self.compare(connection).await,
             };
             match looked {
-                Ok(true) => return,
-                Ok(false) => {}
+                Ok(ControlFlow::Break(())) => return,
+                Ok(ControlFlow::Continue(())) => {}
                 // Another client deleted the directory, and our node: the contender takes notice of that.
                 Err(engine::Error::NoNode) => return forever().await,
                 Err(error) => {
@@ -157,66 +177,61 @@ impl Waiter {
         }
     }
 
-    /// Compares itself with the line, and waits until that may have changed. Returns whether it has to step back.
-    async fn compare(&mut self, connection: u64) -> Result<bool, engine::Error> {
+    /// Compares itself with the line. Breaks if it has to step back; otherwise waits until that may have changed, if it
+    /// is the next.
+    async fn compare(&mut self, connection: u64) -> Result<ControlFlow<()>, engine::Error> {
         let node = Arc::clone(&self.node);
         let (dir, name) = split(&node);
         let (children, changed) = self.list(dir).await?;
         let queue = queue(&self.session, dir, children, &[LATCH]).await?;
         match (Duty::of(queue.names(), name), changed) {
             (Duty::Gone, _) => return forever().await,
-            (Duty::Wait(before), _) => self.before = Some(before.map(|name| join_path(dir, name))),
+            (Duty::Wait(before), _) => self.position = Position::Back(before.map(|name| join_path(dir, name))),
             (Duty::StepBack(by), _) => {
                 let path = &*self.election;
                 tracing::info!(event = "outranked", path, node = &*node, by, "steps back for a lower number");
-                return Ok(true);
+                return Ok(ControlFlow::Break(()));
             }
-            // It has become the next, and needs the watch of the line.
-            (_, None) => self.is_next = true,
+            // The next list sets the watch.
+            (_, None) => self.position = Position::Next,
             (Duty::Ask(leader), Some(changed)) => self.ask(&join_path(dir, leader), changed, connection).await?,
             (Duty::Nothing, Some(changed)) => self.session.changed(changed, connection).await,
         }
-        Ok(false)
+        Ok(ControlFlow::Continue(()))
     }
 
-    /// Lists the line. The next in line watches it.
+    /// Lists the line. Only the next watches it: otherwise each change would wake all that wait.
     async fn list(&self, dir: &str) -> Result<(Vec<String>, Option<Watch>), engine::Error> {
-        if self.is_next {
+        if let Position::Next = self.position {
             let (children, _, watch) = self.session.watch_children(dir).await?;
             return Ok((children, Some(watch)));
         }
         Ok((self.session.list_children(dir).await?.0, None))
     }
 
-    /// Watches these two nodes. Knows them no longer once one is gone.
-    async fn until_one_is_gone(&mut self, before: [String; 2], connection: u64) -> Result<(), engine::Error> {
+    /// Watches these two nodes until one is gone, or may be. Returns false if the connection ended before.
+    async fn until_one_is_gone(&self, before: &[String; 2], connection: u64) -> Result<bool, engine::Error> {
         let session = &self.session;
         let stats = session.together(|| before.each_ref().map(|node| session.watch_exists(node)));
-        // They are known until the answer tells otherwise.
-        self.before = Some(before);
         let stats = try_join_all(stats).await?;
-        let watches: Option<Vec<Watch>> = stats.into_iter().map(|(stat, watch)| stat.map(|_| watch)).collect();
-        let is_connected = match watches {
-            Some(watches) => tokio::select! {
-                biased;
-                // A change of their data costs a list, and no more.
-                _ = select_all(watches) => true,
-                () = self.session.disconnected(connection) => false,
-            },
-            None => true,
+        let Some(watches) = stats.into_iter().map(|(stat, watch)| stat.map(|_| watch)).collect::<Option<Vec<Watch>>>()
+        else {
+            return Ok(true);
         };
-        if is_connected {
-            self.before = None;
-        }
-        Ok(())
+        Ok(tokio::select! {
+            biased;
+            // A change of their data costs a list, and no more.
+            _ = select_all(watches) => true,
+            () = session.disconnected(connection) => false,
+        })
     }
 
     /// Asks the leader with this node to resign, and waits until the line may have changed, or whether it was asked.
     async fn ask(&mut self, leader: &str, changed: Watch, connection: u64) -> Result<(), engine::Error> {
         let began = self.core.clock.now();
         match self.try_ask(leader).await {
-            Ok(None) => {}
-            Ok(Some(inbox)) => tokio::select! {
+            Ok(Asked::Again) => {}
+            Ok(Asked::Pending(inbox)) => tokio::select! {
                 biased;
                 _ = inbox => {}
                 () = self.session.changed(changed, connection) => {}
@@ -234,16 +249,15 @@ impl Waiter {
         Ok(())
     }
 
-    /// Asks the leader with this node to resign. Returns a watch of its node of requests if it was asked before, or
-    /// cannot be asked; otherwise `None`: that is to be looked at again.
-    async fn try_ask(&self, leader: &str) -> Result<Option<Watch>, engine::Error> {
+    /// Asks the leader with this node to resign, unless it was asked before.
+    async fn try_ask(&self, leader: &str) -> Result<Asked, engine::Error> {
         let inbox = request_of(leader);
         let version = match self.session.watch_data(&inbox).await {
-            Ok((data, _, watch)) if asker_of(&data).is_some() => return Ok(Some(watch)),
+            Ok((data, _, watch)) if asker_of(&data).is_some() => return Ok(Asked::Pending(watch)),
             Ok((_, stat, _)) => stat.version,
             Err(engine::Error::NoNode) => {
                 let (stat, watch) = self.session.watch_exists(&inbox).await?;
-                return Ok(stat.is_none().then_some(watch));
+                return Ok(if stat.is_none() { Asked::Pending(watch) } else { Asked::Again });
             }
             Err(error) => return Err(error),
         };
@@ -251,10 +265,10 @@ impl Waiter {
             Multi::Committed(_) => {
                 let (path, node) = (&*self.election, &*self.node);
                 tracing::info!(event = "asked_leader", path, node, leader, "asks the leader to resign");
-                Ok(None)
+                Ok(Asked::Again)
             }
             // The leader has left, or another client was faster.
-            Multi::Refused { error: engine::Error::NoNode | engine::Error::BadVersion, .. } => Ok(None),
+            Multi::Refused { error: engine::Error::NoNode | engine::Error::BadVersion, .. } => Ok(Asked::Again),
             Multi::Refused { error, .. } => Err(error),
         }
     }

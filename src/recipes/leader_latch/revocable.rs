@@ -4,6 +4,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::{BoxFuture, FutureExt};
+
 use crate::client::core::Core;
 use crate::client::owned_node::{DeletionTarget, OwnedNode};
 use crate::client::parents;
@@ -11,12 +13,12 @@ use crate::client::session::Session;
 use crate::contender::Hold;
 use crate::engine;
 use crate::layout::latch::{Asker, asker_of, request_of};
+use crate::layout::rank::GivesWay;
 use crate::util::backoff::{AFTER_DELETION, AFTER_REFUSAL, Backoff};
 use crate::util::clock::Instant;
 use crate::util::path::split;
 use crate::util::wait::{fired, forever, known};
 use crate::util::znode::CreateMode;
-use futures::future::{BoxFuture, FutureExt};
 
 /// What the participant has to do.
 #[derive(Debug)]
@@ -111,10 +113,14 @@ impl Requests {
         self.tell(term);
     }
 
-    /// Returns whether a participant that gives up its place now claims no precedence until it has led again. It keeps
-    /// its claim if it makes room for one that goes before it anyway.
-    pub(super) fn gives_way(&self) -> bool {
-        !matches!(self.stage, Stage::Asked { by: Asker::Participant, .. })
+    /// Returns to whom a participant that gives up its place now gives way. `None` if it changes nothing: it makes room
+    /// for one that goes before it anyway.
+    pub(super) fn gives_way(&self) -> Option<GivesWay> {
+        match self.stage {
+            Stage::Asked { by: Asker::Participant, .. } => None,
+            Stage::Asked { by: Asker::Operator(gives_way), .. } => Some(gives_way),
+            Stage::Closed | Stage::Open(_) => Some(GivesWay::ToAll),
+        }
     }
 
     /// Tells the leader of a term that it was asked to resign, if that was so. A term may begin after the request: one
@@ -161,7 +167,7 @@ impl Inbox {
     /// Waits for a request that says more than the `known` one: what an operator asks goes before what a participant
     /// asks. Never resolves once the session is over.
     async fn requested(mut self, known: Option<Asker>) -> (Self, Asker) {
-        if known == Some(Asker::Operator) {
+        if matches!(known, Some(Asker::Operator(_))) {
             return forever().await;
         }
         loop {

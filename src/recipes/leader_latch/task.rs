@@ -19,6 +19,7 @@ use crate::contender::{Contender, Hold, Leaving, Spec, State};
 use crate::engine;
 use crate::layout::latch::Asker;
 use crate::layout::line;
+use crate::layout::rank::{GivesWay, Rank};
 
 /// The state that the handle and the task of a latch share.
 #[derive(Debug)]
@@ -157,8 +158,8 @@ impl Drop for Participant {
 impl Participant {
     async fn run(mut self) -> Result<(), Error> {
         let spec = Spec::of_participant(&self.core, &self.shared.path, line::LATCH, &self.shared.id);
-        let spec = Arc::new(Spec { priority: self.options.priority, ..spec });
-        let mut contender = Contender::new(&self.core, &spec);
+        let mut contender = Contender::new(&self.core, &Arc::new(spec));
+        self.give_way(&mut contender, GivesWay::ToNone);
         loop {
             let place = contender.place();
             self.requests.follow(place);
@@ -194,7 +195,7 @@ impl Participant {
             let next = self.next_state(state);
             match next.term().map(Hold::token) {
                 Some(token) => {
-                    contender.give_way(false);
+                    self.give_way(&mut contender, GivesWay::ToNone);
                     self.publish_term(next, token);
                     // Tasks that wait for the leadership run before the place writes its next requests.
                     tokio::task::yield_now().await;
@@ -291,10 +292,17 @@ impl Participant {
 
     /// Gives up the place because it was asked to, or its own code wants it.
     async fn resign(&mut self, contender: &mut Contender) {
-        if self.requests.gives_way() {
-            contender.give_way(true);
+        if let Some(gives_way) = self.requests.gives_way() {
+            self.give_way(contender, gives_way);
         }
         self.step_back(contender).await;
+    }
+
+    /// States with the next node, and those after it, to whom a participant with a priority gives way.
+    fn give_way(&self, contender: &mut Contender, gives_way: GivesWay) {
+        if let Some(priority) = self.options.priority {
+            contender.set_label(Rank { priority, gives_way }.label());
+        }
     }
 
     /// Gives up the place, in the order of [`leave`](Self::leave). The contender then enters again, at the end of the

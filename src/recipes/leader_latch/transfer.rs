@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use futures::stream::{self, StreamExt};
 use tokio::time::Instant;
+use uuid::Uuid;
 
 use super::error::Error;
 use super::requests::{ASK, Written, exists, request, write};
@@ -13,7 +14,7 @@ use crate::client::{self, Client, ErrorKind};
 use crate::contender::names;
 use crate::contender::participants::{self, Participant};
 use crate::engine::{self, Op};
-use crate::layout::latch::{Asker, NO_REQUEST, asker_of, request_of, resign_for};
+use crate::layout::latch::{Asker, NO_REQUEST, asker_of, is_of, request_of, resign_for};
 use crate::layout::line::LATCH;
 use crate::layout::rank::precedes;
 use crate::util::path::{join, split, validate};
@@ -43,7 +44,8 @@ const AT_ONCE: usize = 16;
 ///
 /// A transfer goes before [priorities](super::LeaderLatchBuilder::priority). Participants behind the chosen one that
 /// have a lower number must be revocable too. They are asked before all others, as the chosen one would step back for
-/// them, and all that were asked give way. One that enters later with a lower number may claim the leadership again.
+/// them, and all that were asked give way to it. Once it has left its place, their priorities count as before. One that
+/// enters later with a lower number may claim the leadership again.
 ///
 /// `within` is how long the leader and the others may take. The leader may need its grace period. After that, requests
 /// that were not followed are withdrawn. A request that another operator has made is waited for, but neither replaced
@@ -91,8 +93,8 @@ pub async fn transfer(
         return Err(Error::InvalidOption { path, why }.into());
     }
     let until = Instant::now().checked_add(within);
-    let request = resign_for(client.core().random.uuid());
-    let mut transfer = Transfer { client, path, to, until, request, asked: Vec::new(), may_have_asked: false };
+    let id = client.core().random.uuid();
+    let mut transfer = Transfer { client, path, to, until, id, asked: Vec::new(), may_have_asked: false };
     let end = match transfer.run().await {
         Ok(leader) => return Ok(leader),
         Err(end) => end,
@@ -122,9 +124,10 @@ struct Transfer<'a> {
     /// Until when it waits for participants; `None` if that is beyond what the clock counts. Only waits are cut short:
     /// a request that is under way could not be withdrawn.
     until: Option<Instant>,
-    /// The request that it writes. No other client writes the same.
-    request: Vec<u8>,
-    /// The names of the participants that may have a request and may not have followed it.
+    /// A part of each request that it writes. No other client writes the same.
+    id: Uuid,
+    /// The names of the participants that may have a request, or have one that it waits for, and may not have followed
+    /// it.
     asked: Vec<String>,
     /// Whether a request may have been written.
     may_have_asked: bool,
@@ -267,17 +270,24 @@ impl Transfer<'_> {
         (names, inboxes): (&[String], &[Inbox]),
         now: usize,
     ) -> Result<bool, ResignError> {
-        let is_due = |at: usize, inbox: &Inbox| match asker_of(&inbox.data) {
-            None => at < now,
-            // It resigns in any case, and must give way.
-            Some(Asker::Participant) => true,
-            Some(Asker::Operator) => false,
-        };
-        let due = names.iter().zip(inboxes).enumerate().filter(|(at, (_, inbox))| is_due(*at, inbox));
-        let due = due.flat_map(|(_, (name, inbox))| request(&self.full(name), &self.request, Some(inbox.version)));
-        let writes: Vec<Op> = due.collect();
+        let data = resign_for(self.id, target);
+        let (mut writes, mut asked) = (Vec::<Op>::new(), Vec::new());
+        for (at, (name, inbox)) in names.iter().zip(inboxes).enumerate() {
+            let is_due = match asker_of(&inbox.data) {
+                None => at < now,
+                // It resigns in any case, and must give way.
+                Some(Asker::Participant) => true,
+                Some(Asker::Operator(_)) => false,
+            };
+            if is_due {
+                writes.extend(request(&self.full(name), &data, Some(inbox.version)));
+            }
+            if is_due || at < now || is_of(self.id, &inbox.data) {
+                asked.push(name.clone());
+            }
+        }
         // Recorded before it is sent: if the reply is lost, the requests may have been written.
-        let asked_before = std::mem::replace(&mut self.asked, names[..now].to_vec());
+        let asked_before = std::mem::replace(&mut self.asked, asked);
         if writes.is_empty() {
             return Ok(true);
         }
@@ -300,7 +310,7 @@ impl Transfer<'_> {
             left = self.until_left(target) => return Ok(left?),
             () = sleep_until_opt(self.until) => return Err(End::TooLate),
         }
-        self.asked.clear();
+        self.asked.retain(|name| !names.contains(name));
         Ok(())
     }
 
@@ -341,7 +351,7 @@ impl Transfer<'_> {
         self.sync().await?;
         let inboxes = self.read_inboxes(&self.asked).await?;
         let all = self.asked.iter().zip(inboxes).filter_map(|(name, inbox)| Some((name, inbox?)));
-        let own = all.filter(|(_, inbox)| inbox.data == self.request);
+        let own = all.filter(|(_, inbox)| is_of(self.id, &inbox.data));
         let writes = own.map(|(name, inbox)| {
             let (path, data, version) = (request_of(&self.full(name)), NO_REQUEST.to_vec(), Some(inbox.version));
             write(self.client, ASK, &self.path, vec![Op::SetData { path, data, version }])

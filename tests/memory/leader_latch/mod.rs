@@ -19,6 +19,8 @@ mod permission;
 mod policy;
 mod priority;
 mod priority_failures;
+mod priority_transfers;
+mod ranked;
 mod requests;
 mod resign;
 mod resign_failures;

@@ -2,47 +2,17 @@
 
 use std::time::Duration;
 
-use zookeeper_recipes::leader_latch::{LeaderLatch, LeaderLatchBuilder, ask_to_resign, transfer};
+use zookeeper_recipes::CreateMode;
+use zookeeper_recipes::leader_latch::ask_to_resign;
 use zookeeper_recipes::testing::{Operation, TestingServer};
-use zookeeper_recipes::{Client, CreateMode};
 
 use super::fixture::{
-    Edges, PATH, can_be_asked, latch, leads, line_becomes, make_directory, node_of, revocable_line, setup, waits,
+    self, Edges, PATH, can_be_asked, latch, leads, line_becomes, make_directory, node_of, setup, waits,
 };
+use super::ranked::{builder, leader, line_becomes_next, ranked, revocable, revocable_line};
 use crate::fixture::{SOON, T, still_pending, within};
 
 const GRACE: Duration = Duration::from_secs(3);
-const WITHIN: Duration = Duration::from_secs(5);
-
-fn builder(client: &Client, id: &str, priority: u32) -> LeaderLatchBuilder {
-    LeaderLatch::builder(client, PATH).id(id).priority(priority)
-}
-
-/// A participant that waits and cannot be asked to resign.
-pub(super) async fn ranked(client: &Client, id: &str, priority: u32) -> LeaderLatch {
-    let latch = builder(client, id, priority).start().expect("the latch starts");
-    waits(&latch).await;
-    latch
-}
-
-/// A participant that can be asked to resign, and leads for `grace` after that.
-pub(super) async fn revocable(
-    server: &TestingServer,
-    client: &Client,
-    (id, priority): (&str, u32),
-    grace: Duration,
-) -> LeaderLatch {
-    let latch = builder(client, id, priority).revocable(grace).start().expect("the latch starts");
-    can_be_asked(server, &latch).await;
-    latch
-}
-
-/// A leader that cannot be asked to resign.
-pub(super) async fn leader(client: &Client) -> LeaderLatch {
-    let leader = latch(client, "leader");
-    leads(&leader).await;
-    leader
-}
 
 #[tokio::test(start_paused = true)]
 async fn the_one_with_the_lowest_number_leads_next_and_those_with_the_same_in_their_order() {
@@ -63,16 +33,6 @@ async fn the_one_with_the_lowest_number_leads_next_and_those_with_the_same_in_th
     tokio::time::sleep(SOON).await;
     let ids: Vec<String> = line[2].participants().await.expect("read").into_iter().map(|one| one.id).collect();
     assert_eq!(ids.len(), 3, "none is lost: {ids:?}");
-}
-
-/// Waits until the second of the line has this id.
-pub(super) async fn line_becomes_next(server: &TestingServer, id: &str) {
-    let is_next = || {
-        let mut names = server.children(PATH);
-        names.sort_by_key(|name| name[name.len() - 10..].to_owned());
-        names.get(1).and_then(|name| server.get(&format!("{PATH}/{name}"))).is_some_and(|data| data == id.as_bytes())
-    };
-    server.until(is_next).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -222,34 +182,6 @@ async fn one_that_resigns_gives_way_until_it_has_led_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_transfer_to_one_with_a_higher_number_lasts() {
-    let (server, clients) = setup::<5>().await;
-    let mut line = Vec::new();
-    for (client, (id, priority)) in clients.iter().zip([("a", 1), ("b", 1), ("z", 9), ("c", 2)]) {
-        line.push(revocable(&server, client, (id, priority), Duration::ZERO).await);
-    }
-    let operator = &clients[4];
-    let before = operator.request_counts().multis;
-    let chosen = within("it is done", SOON, transfer(operator, PATH, "z", WITHIN)).await.expect("transferred");
-    assert_eq!(chosen.priority, Some(9));
-    // One transaction for the one behind the chosen one, one for that between, and one for the leader.
-    assert_eq!(operator.request_counts().multis - before, 3);
-    let leadership = leads(&line[2]).await;
-    tokio::time::sleep(T * 10).await;
-    assert!(leadership.is_held(), "those that were asked give way");
-    let all = line[2].participants().await.expect("read");
-    assert!(all.len() == 4 && all[1..].iter().all(|other| other.gives_way), "{all:?}");
-    // And back.
-    can_be_asked(&server, &line[2]).await;
-    within("it is done", SOON, transfer(operator, PATH, "b", WITHIN)).await.expect("transferred");
-    leads(&line[1]).await;
-    // One that is new claims what it is due.
-    line[1].close().await.expect("closed");
-    let new = revocable(&server, operator, ("new", 0), Duration::ZERO).await;
-    within("it leads in the end", SOON * 2, new.wait_for_leadership()).await.expect("it leads");
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_priority_costs_two_or_three_requests_to_wait_and_the_next_in_line_one_list_for_each_change() {
     let server = TestingServer::start();
     make_directory(&server);
@@ -336,10 +268,7 @@ async fn under_continuous_churn_of_better_ones_the_leader_leads_on_and_the_other
 async fn one_becomes_the_next_in_whatever_order_the_others_leave() {
     for order in 0..24 {
         let (server, clients) = setup::<5>().await;
-        let mut line = Vec::new();
-        for (number, client) in clients[..4].iter().enumerate() {
-            line.push(revocable(&server, client, (&number.to_string(), 5), Duration::ZERO).await);
-        }
+        let mut line = revocable_line(&server, &clients, &[("0", 5), ("1", 5), ("2", 5), ("3", 5)]).await;
         let last = ranked(&clients[4], "last", 5).await;
         // Each order in which three of four leave.
         for among in [order / 6, order / 2 % 3, order % 2] {
@@ -383,7 +312,7 @@ async fn one_that_gives_way_keeps_its_place_among_those_with_higher_numbers() {
 #[tokio::test(start_paused = true)]
 async fn plain_revocable_latches_are_never_asked_because_of_a_priority() {
     let (server, clients) = setup::<3>().await;
-    let line = revocable_line(&server, &clients, &["a", "b"]).await;
+    let line = fixture::revocable_line(&server, &clients, &["a", "b"]).await;
     let better = ranked(&clients[2], "better", 0).await;
     tokio::time::sleep(SOON).await;
     line_becomes(&better, &["a", "b", "better"]).await;

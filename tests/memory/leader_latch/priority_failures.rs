@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use tracing_subscriber::filter::LevelFilter;
-use zookeeper_recipes::leader_latch::{LeaderLatch, ResignError, ask_to_resign, transfer};
+use zookeeper_recipes::leader_latch::{LeaderLatch, ask_to_resign, transfer};
 use zookeeper_recipes::testing::{Loss, Operation, TestingServer};
 use zookeeper_recipes::{Client, CreateMode};
 
 use super::fixture::{PATH, leads, leads_in_the_end, line_becomes, node_of, request_of, setup, waits};
-use super::priority::{leader, line_becomes_next, ranked, revocable};
+use super::ranked::{leader, line_becomes_next, ranked, revocable};
 use crate::fixture::log::Log;
 use crate::fixture::{SOON, T, within};
 
@@ -171,22 +171,6 @@ async fn a_request_that_was_deleted_by_hand_is_made_again() {
     assert_eq!(clients[1].request_counts().multis, 2);
 }
 
-/// A request of a participant makes the leader resign during the transfer.
-#[tokio::test(start_paused = true)]
-async fn a_transfer_from_a_leader_that_a_participant_has_asked_lasts() {
-    let (server, clients) = setup::<4>().await;
-    let leader = revocable(&server, &clients[0], ("leader", 5), SOON * 2).await;
-    leads(&leader).await;
-    let better = revocable(&server, &clients[1], ("better", 1), Duration::ZERO).await;
-    let chosen = revocable(&server, &clients[2], ("chosen", 9), Duration::ZERO).await;
-    within("it is asked", SOON, leads(&leader).await.on_revoke()).await.expect("it leads");
-    within("it is done", SOON * 4, transfer(&clients[3], PATH, "chosen", T)).await.expect("transferred");
-    let leadership = leads(&chosen).await;
-    tokio::time::sleep(T * 3).await;
-    assert!(leadership.is_held() && !better.has_leadership());
-    assert!(chosen.participants().await.expect("read")[1..].iter().all(|other| other.gives_way));
-}
-
 #[tokio::test(start_paused = true)]
 async fn after_a_reconnect_those_that_wait_watch_two_nodes_and_list_nothing() {
     let (server, clients) = setup::<2>().await;
@@ -217,24 +201,6 @@ async fn what_is_no_request_is_overwritten() {
     server.set_data_by_hand(&request_of(&node_of(&worse)), "please").expect("it exists");
     let better = ranked(&clients[1], "better", 1).await;
     leads(&better).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_transfer_waits_for_those_behind_the_chosen_one_before_it_moves_any_other() {
-    let (server, clients) = setup::<5>().await;
-    let mut line = Vec::new();
-    for (client, (id, priority)) in clients.iter().zip([("a", 1), ("b", 2), ("z", 9), ("c", 3)]) {
-        line.push(revocable(&server, client, (id, priority), Duration::ZERO).await);
-    }
-    let before = [&line[0], &line[1], &line[2]].map(node_of);
-    server.freeze_client(&clients[3]);
-    let error = transfer(&clients[4], PATH, "z", T / 4).await.expect_err("one is stopped");
-    assert!(matches!(&error, ResignError::Unanswered { participants, .. } if participants.len() == 1), "{error}");
-    assert_eq!([&line[0], &line[1], &line[2]].map(node_of), before, "the others have not moved");
-    server.thaw_client(&clients[3]);
-    line_becomes(&line[0], &["a", "b", "z", "c"]).await;
-    within("it is done", SOON, transfer(&clients[4], PATH, "z", T)).await.expect("transferred");
-    leads(&line[2]).await;
 }
 
 #[tokio::test(start_paused = true)]

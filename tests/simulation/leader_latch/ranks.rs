@@ -16,16 +16,34 @@ pub(crate) fn a_priority(stage: &mut Stage) -> Option<u32> {
 /// does not precede the leader, if that makes room when it is asked.
 pub(crate) fn is_ranked(line: &[Place], leader_makes_room: bool) -> bool {
     let [leader, next, behind @ ..] = line else { return true };
-    let Some((number, gives_way)) = rank(next) else { return true };
-    let passes = |other: &Place| rank(other).is_some_and(|(other, gives_way)| !gives_way && other < number);
-    let asks = leader_makes_room && !gives_way && rank(leader).is_some_and(|(leader, _)| number < leader);
-    !asks && !behind.iter().any(passes)
+    let asks = leader_makes_room && precedes(next, leader);
+    !asks && !behind.iter().any(|other| precedes(other, next))
 }
 
-/// Returns the priority that the name of a node states, and whether its owner gives way.
-fn rank(place: &Place) -> Option<(u32, bool)> {
-    let (before, priority) = place.path.rsplit_once("-latch-")?.0.rsplit_once('-')?;
-    let gives_way = before.ends_with("-gives-way");
-    let has_priority = gives_way || before.ends_with("-priority");
-    has_priority.then(|| priority.parse().ok().map(|priority| (priority, gives_way))).flatten()
+/// Returns whether a participant is to lead before the `other`, and does not give way to it.
+fn precedes(place: &Place, other: &Place) -> bool {
+    let (Some(rank), Some(than)) = (rank(place), rank(other)) else { return false };
+    let gives_way = match rank.gives_way {
+        None => false,
+        Some(None) => true,
+        Some(Some(chosen)) => other.path.ends_with(chosen),
+    };
+    rank.priority < than.priority && !gives_way
+}
+
+/// What the name of a node states.
+struct Rank<'a> {
+    priority: u32,
+    /// Whether its owner gives way, and the number of the only one to which it does.
+    gives_way: Option<Option<&'a str>>,
+}
+
+fn rank(place: &Place) -> Option<Rank<'_>> {
+    let label = place.path.rsplit_once("-latch-")?.0;
+    if let Some((_, priority)) = label.rsplit_once("-priority-") {
+        return Some(Rank { priority: priority.parse().ok()?, gives_way: None });
+    }
+    let (_, given) = label.rsplit_once("-gives-way-")?;
+    let (priority, chosen) = given.split_once("-to-").map_or((given, None), |(priority, to)| (priority, Some(to)));
+    Some(Rank { priority: priority.parse().ok()?, gives_way: Some(chosen) })
 }
