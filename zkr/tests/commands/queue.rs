@@ -136,3 +136,37 @@ async fn dead_letters_are_shown_retried_and_dropped() {
     assert_eq!(fixture.answer(&["queue", "dead", "ls", path]).await, "");
     assert_eq!(fixture.answer(&["queue", "take", path, "--wait", "5s"]).await, "two\n");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn items_with_a_priority_a_delay_or_an_id() {
+    let fixture = Fixture::new("settings").await;
+    let path = fixture.path.as_str();
+    let missing = fixture.zkr(&["queue", "remove", path, "order-7"]).await;
+    assert_eq!((missing.status, &*missing.out), (1, ""));
+    assert!(missing.err.starts_with(&format!("zkr: {path}: no such node; check the path")), "{}", missing.err);
+
+    fixture.answer(&["queue", "put", path, "--after", "1h", "late"]).await;
+    fixture.answer(&["queue", "put", path, "plain"]).await;
+    fixture.answer(&["queue", "put", path, "--priority", "5", "last"]).await;
+    fixture.answer(&["queue", "put", path, "--priority=-1", "first"]).await;
+    fixture.answer(&["queue", "put", path, "--id", "order-7", "one", "other"]).await;
+    fixture.answer(&["queue", "put", path, "--id", "order-8", "kept"]).await;
+    let removed = fixture.values(&["queue", "remove", path, "order-7"]).await;
+    assert_eq!(removed, [serde_json::json!({ "path": path, "id": "order-7", "removed": 2 })]);
+    let none = fixture.zkr(&["queue", "remove", path, "order-7"]).await;
+    assert_eq!((none.status, &*none.out), (1, ""));
+    assert_eq!(none.err, format!("zkr: {path}: no item with the id \"order-7\" that is not claimed\n"));
+    let taken = fixture.zkr(&["queue", "take", path, "--count", "9", "--wait", "1s"]).await;
+    assert_eq!(taken.out, "first\nplain\nkept\nlast\n");
+    assert_eq!(fixture.answer(&["queue", "depth", path]).await, "1\n", "one is for later");
+
+    let id = "x".repeat(256);
+    for refused in [&["--id", ""][..], &["--after", "soon"], &["--priority", "high"], &["--id", "a", "--priority", "1"]]
+    {
+        let told = fixture.zkr(&[&["queue", "put", path, "item"][..], refused].concat()).await;
+        assert_eq!((told.status, &*told.out), (125, ""), "{refused:?}: {}", told.err);
+    }
+    let told = fixture.zkr(&["queue", "put", path, "item", "--id", &id]).await;
+    assert!(told.status == 125 && told.err.contains("from 1 to 255 are allowed"), "{} {}", told.status, told.err);
+    assert_eq!(fixture.answer(&["queue", "depth", path]).await, "1\n", "nothing was put");
+}

@@ -1,7 +1,8 @@
-//! Commands for queues: put and take items, and manage dead letters.
+//! Commands for queues: put, take and remove items, and manage dead letters.
 
 mod dead;
 mod put;
+mod remove;
 mod take;
 
 use clap::Subcommand;
@@ -25,6 +26,11 @@ pub enum Queue {
     /// ends in between, the item may be delivered again. An item that is not in the format of a queue becomes a dead
     /// letter, as with any consumer.
     Take(take::Options),
+    /// Remove the items with an id that no consumer has claimed; status 1 if there was none
+    ///
+    /// An item that was removed is not delivered. The id is that of `zkr queue put --id`, or of any other producer,
+    /// also one of Curator. Items that a consumer has claimed stay.
+    Remove(remove::Options),
     /// Print how many items are in a queue, including those that a consumer has claimed
     Depth {
         /// The path of the queue
@@ -53,6 +59,7 @@ impl Queue {
     pub async fn run(self, client: &Client, output: Output) -> Result<Ending, Ending> {
         match self {
             Queue::Put(options) => put::put(client, output, options).await,
+            Queue::Remove(options) => remove::remove(client, output, &options).await,
             Queue::Take(options) => take::take(client, output, &options).await,
             Queue::Depth { path } => depth(client, output, &path).await,
             Queue::Dead(dead) => dead.run(client, output).await,

@@ -2,20 +2,23 @@
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
+use std::time::Duration;
 
-use clap::Args;
+use clap::builder::NonEmptyStringValueParser;
+use clap::{ArgGroup, Args};
 use serde::Serialize;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use zookeeper_recipes::Client;
 use zookeeper_recipes::queue::{Error, Producer, RawBytes};
 
 use super::{of, open};
-use crate::connection::path;
+use crate::connection::{path, time};
 use crate::ending::{Ending, Status};
 use crate::output::{Output, count};
 
 /// What is put.
 #[derive(Args, Debug)]
+#[command(group(ArgGroup::new("setting").args(["after", "priority", "id"])))]
 pub struct Options {
     /// The path of the queue
     #[arg(value_parser = path)]
@@ -23,6 +26,27 @@ pub struct Options {
     /// The items [default: the lines of the standard input]
     #[arg(value_name = "ITEM")]
     items: Vec<OsString>,
+    /// Deliver the items only when this time is over, such as 30s or 2m
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    after: Option<Duration>,
+    /// Deliver the items before those with a higher number; those without one have 0
+    #[arg(long, value_name = "NUMBER", allow_negative_numbers = true)]
+    priority: Option<i32>,
+    /// An id for all the items, by which `zkr queue remove` finds them
+    #[arg(long, value_parser = NonEmptyStringValueParser::new())]
+    id: Option<String>,
+}
+
+impl Options {
+    /// Returns the producer that puts the items as was asked.
+    fn set(&self, producer: Producer<RawBytes>) -> Producer<RawBytes> {
+        match (self.after, self.priority, &self.id) {
+            (Some(delay), ..) => producer.after(delay),
+            (_, Some(priority), _) => producer.priority(priority),
+            (.., Some(id)) => producer.id(id),
+            (None, None, None) => producer,
+        }
+    }
 }
 
 /// How many items were put.
@@ -34,8 +58,8 @@ struct Put {
 
 /// Puts the items, in order.
 pub async fn put(client: &Client, output: Output, options: Options) -> Result<Ending, Ending> {
-    let Options { path, items } = options;
-    let producer = open(client, &path)?.producer();
+    let producer = options.set(open(client, &options.path)?.producer());
+    let Options { path, items, .. } = options;
     let mut enqueued = 0;
     let fed = match items[..] {
         [] => feed_lines(&producer, &mut enqueued).await,
