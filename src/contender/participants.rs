@@ -40,8 +40,9 @@ pub struct Participant {
     pub fencing_token: i64,
     /// The priority of a leader latch, if it has one: a participant with a lower number is to lead before it.
     pub priority: Option<u32>,
-    /// It had resigned or was asked to, and had not led again when it entered: its priority gives it no precedence
-    /// over any other, or not over the one that a transfer had chosen, which is still in its place.
+    /// Its priority gives it no precedence: over any other, if it had resigned by itself or because an operator asked,
+    /// and had not led again when it entered; or over the one that a transfer had chosen and those before it, while
+    /// they keep their places. It means nothing for one that leads.
     pub gives_way: bool,
 }
 

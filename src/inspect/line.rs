@@ -64,8 +64,9 @@ pub struct Place {
     pub waits_for: Option<String>,
     /// The priority of a leader latch, if it has one: a participant with a lower number is to lead before it.
     pub priority: Option<u32>,
-    /// When it entered, it had resigned or was asked to, and had not led again: its priority gives it no precedence
-    /// over any other, or not over the one that a transfer had chosen, which is still in its place.
+    /// Its priority gives it no precedence: over any other, if it had resigned by itself or because an operator asked,
+    /// and had not led again when it entered; or over the one that a transfer had chosen and those before it, while
+    /// they keep their places. It means nothing for one that leads.
     pub gives_way: bool,
     /// What only the node itself contains; `None` if this client may not read it.
     pub owner: Option<Owner>,

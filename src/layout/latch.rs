@@ -9,8 +9,8 @@
 //!
 //! ```text
 //! resign                         by an operator
-//! resign <uuid> to 0000000007    by a transfer, which withdraws only what it has written itself, to make room for the
-//!                                participant with the number 7
+//! resign <uuid> to 0000000007    by the transfer with this UUID, to make room for the participant whose node has the
+//!                                number 7; it withdraws only its own
 //! resign priority                by a participant that is to lead because of its priority
 //! ```
 //!
@@ -20,7 +20,7 @@
 use uuid::Uuid;
 
 use super::line::{LATCH, number_of};
-use super::rank::GivesWay;
+use super::rank::{self, GivesWay};
 use crate::util::path::{join, split};
 
 /// The suffix of the directory of requests.
@@ -57,6 +57,23 @@ pub(crate) enum Asker {
 }
 
 impl Asker {
+    /// Returns to whom a participant gives way that follows the request.
+    pub(crate) fn gives_way(self) -> GivesWay {
+        match self {
+            Asker::Participant => GivesWay::ToNone,
+            Asker::Operator(gives_way) => gives_way,
+        }
+    }
+
+    /// Returns whether it says more than the `known` request: what an operator asks goes before what a participant
+    /// asks.
+    pub(crate) fn is_news_after(self, known: Option<Asker>) -> bool {
+        match known {
+            None | Some(Asker::Participant) => Some(self) != known,
+            Some(Asker::Operator(_)) => matches!(self, Asker::Operator(_)) && Some(self) != known,
+        }
+    }
+
     /// Returns its name, for the log.
     pub(crate) fn name(self) -> &'static str {
         match self {
@@ -79,10 +96,10 @@ pub(crate) fn asker_of(data: &[u8]) -> Option<Asker> {
     }
 }
 
-/// Returns to whom the participant gives way that an operator has asked so.
+/// Returns to whom a participant gives way that follows this request.
 fn chosen_in(request: &[u8]) -> GivesWay {
     let text = std::str::from_utf8(request).ok();
-    let chosen = text.and_then(|text| text.rsplit_once(TO)?.1.parse().ok());
+    let chosen = text.and_then(|text| rank::digits(text.rsplit_once(TO)?.1));
     chosen.map_or(GivesWay::ToAll, GivesWay::To)
 }
 
@@ -117,16 +134,31 @@ mod tests {
         assert_eq!(asker_of(RESIGN), to_all);
         let chosen = "_c_u-latch-0000000007";
         assert_eq!(asker_of(&resign_for(Uuid::nil(), chosen)), Some(Asker::Operator(GivesWay::To(7))));
-        for exhausted_or_malformed in
-            [&resign_for(Uuid::nil(), "_c_u-latch--7"), &b"resign x to y"[..], b"resign \xff to 7"]
-        {
-            assert_eq!(asker_of(exhausted_or_malformed), to_all);
+        let exhausted = resign_for(Uuid::nil(), "_c_u-latch--7");
+        for other in [&exhausted[..], b"resign x to y", b"resign x to 7", b"resign \xff to 0000000007"] {
+            assert_eq!(asker_of(other), to_all);
         }
         assert_eq!(asker_of(RESIGN_FOR_PRIORITY), Some(Asker::Participant));
         assert!(is_of(Uuid::nil(), &resign_for(Uuid::nil(), chosen)));
         assert!(!is_of(Uuid::nil(), &resign_for(Uuid::max(), chosen)) && !is_of(Uuid::nil(), RESIGN));
         for other in [NO_REQUEST, b"resigned", b"please"] {
             assert_eq!(asker_of(other), None);
+        }
+    }
+
+    #[test]
+    fn a_later_request_of_an_operator_is_news_and_one_of_a_participant_only_if_none_was_known() {
+        let [one, two] = [1, 2].map(|number| Asker::Operator(GivesWay::To(number)));
+        for (known, later, expected) in [
+            (None, Asker::Participant, true),
+            (None, one, true),
+            (Some(Asker::Participant), Asker::Participant, false),
+            (Some(Asker::Participant), one, true),
+            (Some(one), Asker::Participant, false),
+            (Some(one), one, false),
+            (Some(one), two, true),
+        ] {
+            assert_eq!(later.is_news_after(known), expected, "{known:?} {later:?}");
         }
     }
 

@@ -4,7 +4,7 @@
 //! <path>/_c_<uuid>-priority-0000000005-latch-<number>     it has the priority 5
 //! <path>/_c_<uuid>-gives-way-0000000005-latch-<number>    the same, and it has resigned
 //! <path>/_c_<uuid>-gives-way-0000000005-to-0000000007-latch-<number>
-//!                                                         it has made room for the participant with the number 7
+//!                                                         it has made room for the one with the number 7
 //! ```
 //!
 //! Curator compares only what follows the base, so its members take such a node for any other. As the rank is in the
@@ -20,13 +20,14 @@ const GIVES_WAY: &str = "gives-way";
 /// What a name says before the number of the participant to which it gives way.
 const TO: &str = "-to-";
 
-/// To whom a participant gives way, until it has led again: it goes before none of them, whatever its priority.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// To whom a participant gives way, until it has led again: it goes before none of them, whatever its priority. The
+/// greater of two is for all of both.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum GivesWay {
     /// To none: it has not resigned.
     ToNone,
-    /// To the participant whose node has this number, which a transfer has chosen. That has another number once it has
-    /// led and enters again.
+    /// To the participant whose node has this number, which a transfer has chosen, and to those before it. Once they
+    /// have left their places, their numbers are greater.
     To(u32),
     /// To all: it has resigned, and none was chosen.
     ToAll,
@@ -80,7 +81,7 @@ impl Rank {
 }
 
 /// Returns the number that these ten digits state.
-fn digits(text: &str) -> Option<u32> {
+pub(super) fn digits(text: &str) -> Option<u32> {
     let is_number = text.len() == NUMBER_BYTES && text.bytes().all(|byte| byte.is_ascii_digit());
     text.parse().ok().filter(|_| is_number)
 }
@@ -89,20 +90,26 @@ fn digits(text: &str) -> Option<u32> {
 /// places. As the priority falls each time, no two can pass each other in turn. Those without one keep their places.
 pub(crate) fn precedes(name: &str, other: &str) -> bool {
     let (Some(rank), Some(than)) = (Rank::of(name), Rank::of(other)) else { return false };
-    rank.priority < than.priority && !gives_way_to(rank, other)
+    rank.priority < than.priority && !gives_way_to(name, rank, other)
 }
 
 /// Returns whether the participant with this name gives way to one in this line.
 pub(crate) fn gives_way(name: &str, line: &[impl AsRef<str>]) -> bool {
-    Rank::of(name).is_some_and(|rank| line.iter().any(|other| gives_way_to(rank, other.as_ref())))
+    Rank::of(name).is_some_and(|rank| line.iter().any(|other| gives_way_to(name, rank, other.as_ref())))
 }
 
-fn gives_way_to(rank: Rank, other: &str) -> bool {
+fn gives_way_to(name: &str, rank: Rank, other: &str) -> bool {
     match rank.gives_way {
         GivesWay::ToNone => false,
-        GivesWay::To(number) => number_of(other, &[LATCH]) == Some(Number::Ordered(number)),
+        // It entered after the chosen one, unless the directory was deleted and counts from 0 again.
+        GivesWay::To(chosen) => is_up_to(chosen, other) && !is_up_to(chosen, name),
         GivesWay::ToAll => true,
     }
+}
+
+/// Returns whether the participant with this name is the one with the `chosen` number, or before that.
+fn is_up_to(chosen: u32, name: &str) -> bool {
+    matches!(number_of(name, &[LATCH]), Some(Number::Ordered(number)) if number <= chosen)
 }
 
 #[cfg(test)]
@@ -153,12 +160,23 @@ mod tests {
     }
 
     #[test]
-    fn one_that_made_room_gives_way_while_the_chosen_one_has_the_same_node() {
-        let mark = |chosen: &str| name(Some(Rank { priority: 1, gives_way: GivesWay::to(chosen) }), 8);
-        let (chosen, other) = (name(None, 7), name(None, 9));
-        assert!(gives_way(&mark(&chosen), &[&chosen, &other]) && !gives_way(&mark(&chosen), &[&other]));
+    fn one_that_made_room_gives_way_while_the_chosen_one_or_one_before_it_has_the_same_node() {
+        let mark = |chosen: &str, number| name(Some(Rank { priority: 1, gives_way: GivesWay::to(chosen) }), number);
+        let [before, chosen, other] = [6, 7, 9].map(|number| name(None, number));
+        let made_room = mark(&chosen, 8);
+        for (line, expected) in [([&chosen, &other], true), ([&before, &other], true), ([&made_room, &other], false)] {
+            assert_eq!(gives_way(&made_room, &line), expected, "{line:?}");
+        }
+        // The directory was deleted, and counts from 0 again.
+        assert!(!gives_way(&mark(&chosen, 3), &[&before, &chosen]));
         // The counter of the directory was exhausted.
-        assert!(gives_way(&mark("_c_u-latch--2147483648"), &[&other]));
+        assert!(gives_way(&mark("_c_u-latch--2147483648", 8), &[&other]));
         assert!(!gives_way(&chosen, &[&chosen]) && !gives_way(&other, &[&chosen]));
+    }
+
+    #[test]
+    fn the_greater_of_two_is_for_all_of_both() {
+        assert!(GivesWay::ToNone < GivesWay::To(0) && GivesWay::To(7) < GivesWay::To(9));
+        assert!(GivesWay::To(u32::MAX) < GivesWay::ToAll);
     }
 }

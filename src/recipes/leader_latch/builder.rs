@@ -92,10 +92,10 @@ impl LeaderLatchBuilder {
     ///
     /// Priorities count among the participants that have one. Others, and those of Curator, keep their places: they
     /// neither step back nor are stepped back for. A participant that makes room for a [`transfer`](super::transfer)
-    /// gives way to the chosen one, as long as that keeps its place: the chosen one does not step back for it, and is
-    /// not asked to resign. One that [resigns](LeaderLatch::resign) by itself, or is asked to by an
-    /// [operator](super::ask_to_resign), gives way to all until it has led again. One that resigns because a
-    /// participant with a lower number has asked gives way to none.
+    /// gives way to the chosen one and those that were before it, as long as they keep their places: they do not step
+    /// back for it, and are not asked to resign. One that [resigns](LeaderLatch::resign) by itself, or is asked to by
+    /// an [operator](super::ask_to_resign), gives way to all until it has led again: it still steps back for those with
+    /// a lower number. One that resigns because a participant with a lower number has asked gives way to none.
     ///
     /// This costs two requests more for the next in line, three for those behind it, and none for the leader. The next
     /// in line lists the line whenever that changes. Until the best one is next, those before it go to the end of the

@@ -284,7 +284,8 @@ impl LeaderLatch {
     /// [`CloseMode::NotifyLeader`] awaited, before another participant can lead; this does not wait for them. A
     /// participant that is alone leads again, as a new term.
     ///
-    /// Any latch can resign; it need not be [`revocable`](LeaderLatchBuilder::revocable).
+    /// Any latch can resign; it need not be [`revocable`](LeaderLatchBuilder::revocable). If it has a
+    /// [priority](LeaderLatchBuilder::priority), that gives it no precedence until it has led again.
     ///
     /// # Cancel safety
     /// Once it was polled, the latch resigns even if the future is dropped.

@@ -6,8 +6,10 @@
 //! * If one behind it has a lower number, it goes to the end of the line.
 //! * If it has a lower number than the leader, it asks the leader to resign. It takes part itself, so it is alive.
 //!
-//! This comes to an end: each lets only those with a lower number pass, so the best of those that have a claim stays
-//! next once it is next, and then the same holds for the best of the others.
+//! One that [gives way](crate::layout::rank::GivesWay) to another does not count as lower than that.
+//!
+//! This comes to an end: each lets only those with a lower number pass, so one that lets none pass stays next once it
+//! is next, and then the same holds among the others.
 //!
 //! A participant becomes the next when one of the last two before it is gone and one remains. So one further back
 //! watches these two, and lists the line when one is gone: if one participant leaves, two take notice. After a
@@ -54,7 +56,7 @@ impl Precedence {
         };
         if self.waiting.as_ref().is_none_or(|(present, _)| present != node) {
             let waiter = Waiter::new(&self.core, session, &self.path, node);
-            self.waiting = Some((Arc::clone(node), Box::pin(waiter.outranked())));
+            self.waiting = Some((Arc::clone(node), Box::pin(waiter.until_outranked())));
         }
     }
 
@@ -125,7 +127,7 @@ enum Position {
 
 /// What the next in line has seen of a request to the leader.
 enum Asked {
-    /// The line or the request has changed, so it is to be looked at again.
+    /// It has asked, or the line or the request has changed: that is to be looked at again.
     Again,
     /// The leader was asked before, or cannot be asked: its node of requests changes then.
     Pending(Watch),
@@ -145,7 +147,7 @@ impl Waiter {
     }
 
     /// Waits until it has to step back. Never resolves once the session is over.
-    async fn outranked(mut self) {
+    async fn until_outranked(mut self) {
         loop {
             let began = self.core.clock.now();
             let Ok(connection) = self.session.connected().await else { return forever().await };
@@ -192,8 +194,8 @@ impl Waiter {
                 tracing::info!(event = "outranked", path, node = &*node, by, "steps back for a lower number");
                 return Ok(ControlFlow::Break(()));
             }
-            // The next list sets the watch.
-            (_, None) => self.position = Position::Next,
+            // It is the next, and the line may have changed since: the next list sets a watch.
+            (Duty::Ask(_) | Duty::Nothing, None) => self.position = Position::Next,
             (Duty::Ask(leader), Some(changed)) => self.ask(&join_path(dir, leader), changed, connection).await?,
             (Duty::Nothing, Some(changed)) => self.session.changed(changed, connection).await,
         }
@@ -237,6 +239,7 @@ impl Waiter {
                 () = self.session.changed(changed, connection) => {}
             },
             Err(error) if error.is_transient() => return Err(error),
+            // It cannot ask, but still lets others pass when the line changes.
             Err(error) => {
                 let delay = self.refused(&error, began);
                 tokio::select! {
@@ -301,6 +304,8 @@ mod tests {
     fn the_next_in_line_lets_a_better_one_pass_and_asks_a_worse_leader() {
         let (one, five, nine) = ("priority-0000000001-", "priority-0000000005-", "priority-0000000009-");
         let (one_gives_way, five_gives_way) = ("gives-way-0000000001-", "gives-way-0000000005-");
+        let (one_to_leader, one_to_lost) =
+            ("gives-way-0000000001-to-0000000000-", "gives-way-0000000001-to-0000000007-");
         for (ranks, at, expected) in [
             (&[five, five, one][..], 1, "StepBack 2"),
             (&[five, five, five, one], 1, "StepBack 3"),
@@ -313,6 +318,9 @@ mod tests {
             (&[five_gives_way, one], 1, "Ask 0"),
             (&[nine, five, one_gives_way], 1, "Ask 0"),
             (&[nine, five_gives_way, one_gives_way], 1, "Nothing"),
+            (&[nine, one_to_leader, five], 1, "Nothing"),
+            (&[nine, one_to_lost, five], 1, "Ask 0"),
+            (&[nine, five, one_to_leader], 1, "StepBack 2"),
             (&["", five], 1, "Nothing"),
             (&[five, five, five], 1, "Nothing"),
             (&[one, five, nine], 1, "Nothing"),

@@ -18,7 +18,8 @@ use crate::util::path::split;
 ///
 /// `node_path` is the path of its node, as [`LeaderLatch::participants`](super::LeaderLatch::participants) returns it.
 /// A request is only for this node: it never reaches a later one of the same participant. If the participant is alone
-/// in the line, it leads again, as a new term.
+/// in the line, it leads again, as a new term. If it has a [priority](super::LeaderLatchBuilder::priority), that gives
+/// it no precedence until it has led again.
 ///
 /// ```no_run
 /// use zookeeper_recipes::leader_latch::{self, LeaderLatch};

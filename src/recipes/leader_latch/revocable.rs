@@ -13,7 +13,6 @@ use crate::client::session::Session;
 use crate::contender::Hold;
 use crate::engine;
 use crate::layout::latch::{Asker, asker_of, request_of};
-use crate::layout::rank::GivesWay;
 use crate::util::backoff::{AFTER_DELETION, AFTER_REFUSAL, Backoff};
 use crate::util::clock::Instant;
 use crate::util::path::split;
@@ -47,7 +46,7 @@ enum Stage {
     Closed,
     /// The participant waits for a request.
     Open(Requested),
-    /// It was asked. The node of requests stays until the place is given up: an operator may ask after a participant.
+    /// It was asked. The node of requests stays until the place is given up: an operator may ask after that.
     Asked {
         by: Asker,
         /// When it gives up its place. `None` until its leader is told.
@@ -113,13 +112,11 @@ impl Requests {
         self.tell(term);
     }
 
-    /// Returns to whom a participant that gives up its place now gives way. `None` if it changes nothing: it makes room
-    /// for one that goes before it anyway.
-    pub(super) fn gives_way(&self) -> Option<GivesWay> {
+    /// Returns who has asked, if the participant was asked.
+    pub(super) fn asker(&self) -> Option<Asker> {
         match self.stage {
-            Stage::Asked { by: Asker::Participant, .. } => None,
-            Stage::Asked { by: Asker::Operator(gives_way), .. } => Some(gives_way),
-            Stage::Closed | Stage::Open(_) => Some(GivesWay::ToAll),
+            Stage::Asked { by, .. } => Some(by),
+            Stage::Closed | Stage::Open(_) => None,
         }
     }
 
@@ -132,7 +129,7 @@ impl Requests {
     }
 }
 
-/// The node that a request is written into. It is kept in existence until an operator has asked.
+/// The node that a request is written into. It is kept in existence.
 struct Inbox {
     core: Arc<Core>,
     session: Arc<Session>,
@@ -164,12 +161,8 @@ impl Inbox {
         }
     }
 
-    /// Waits for a request that says more than the `known` one: what an operator asks goes before what a participant
-    /// asks. Never resolves once the session is over.
+    /// Waits for a request that says more than the `known` one. Never resolves once the session is over.
     async fn requested(mut self, known: Option<Asker>) -> (Self, Asker) {
-        if matches!(known, Some(Asker::Operator(_))) {
-            return forever().await;
-        }
         loop {
             let began = self.core.clock.now();
             let Ok(connection) = self.session.connected().await else { return forever().await };
@@ -227,12 +220,12 @@ impl Inbox {
         Ok(())
     }
 
-    /// Reads the node, and waits until it may have changed. Returns who asks, if that is not known.
+    /// Reads the node, and waits until it may have changed. Returns who asks, if that is news.
     async fn look(&mut self, connection: u64, known: Option<Asker>) -> Result<Option<Asker>, engine::Error> {
         let (data, _, watch) = self.session.watch_data(&self.path).await?;
         let Some(node) = &mut self.node else { return Ok(None) };
         *node.watch() = Some(watch);
-        let news = asker_of(&data).filter(|asker| known != Some(*asker));
+        let news = asker_of(&data).filter(|asker| asker.is_news_after(known));
         if news.is_some() {
             return Ok(news);
         }

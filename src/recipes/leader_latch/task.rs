@@ -121,7 +121,8 @@ pub(super) fn spawn(client: &Client, shared: &Arc<Shared>, options: Options) -> 
     let precedence = Precedence::new(&core, &shared.path);
     let terms = Terms::new(&core, "leader_latch", &shared.path, &[]);
     let shared = Arc::clone(shared);
-    let participant = Participant { core, shared, options, requests, precedence, terms, term_span: None };
+    let gives_way = GivesWay::ToNone;
+    let participant = Participant { core, shared, options, requests, precedence, gives_way, terms, term_span: None };
     Task::spawn(&client.core().runtime, participant.run())
 }
 
@@ -140,6 +141,8 @@ struct Participant {
     options: Options,
     requests: Requests,
     precedence: Precedence,
+    /// What its next node states.
+    gives_way: GivesWay,
     /// The metrics of the terms. They end with the task, however long the handle is kept.
     terms: Terms,
     /// The span of the present term.
@@ -159,7 +162,7 @@ impl Participant {
     async fn run(mut self) -> Result<(), Error> {
         let spec = Spec::of_participant(&self.core, &self.shared.path, line::LATCH, &self.shared.id);
         let mut contender = Contender::new(&self.core, &Arc::new(spec));
-        self.give_way(&mut contender, GivesWay::ToNone);
+        self.state_rank(&mut contender);
         loop {
             let place = contender.place();
             self.requests.follow(place);
@@ -176,7 +179,7 @@ impl Participant {
                 }
                 notice = self.requests.next() => {
                     match notice {
-                        Notice::Asked(by) => self.asked(node.as_deref(), by),
+                        Notice::Asked(by) => self.asked(&mut contender, node.as_deref(), by),
                         Notice::Due => Box::pin(self.resign(&mut contender)).await,
                     }
                     continue;
@@ -195,7 +198,9 @@ impl Participant {
             let next = self.next_state(state);
             match next.term().map(Hold::token) {
                 Some(token) => {
-                    self.give_way(&mut contender, GivesWay::ToNone);
+                    // Unless it was asked before this term of the same node began.
+                    self.gives_way = self.requests.asker().map_or(GivesWay::ToNone, Asker::gives_way);
+                    self.state_rank(&mut contender);
                     self.publish_term(next, token);
                     // Tasks that wait for the leadership run before the place writes its next requests.
                     tokio::task::yield_now().await;
@@ -244,7 +249,9 @@ impl Participant {
     }
 
     /// Takes notice of a request to resign.
-    fn asked(&mut self, node: Option<&str>, by: Asker) {
+    fn asked(&mut self, contender: &mut Contender, node: Option<&str>, by: Asker) {
+        // At once: it may lose this node before it gives it up.
+        self.give_way(contender, by.gives_way());
         let state = self.shared.state.borrow().clone();
         let (path, id) = (&*self.shared.path, &self.shared.id);
         let (by, leads) = (by.name(), state.is_leader());
@@ -292,16 +299,20 @@ impl Participant {
 
     /// Gives up the place because it was asked to, or its own code wants it.
     async fn resign(&mut self, contender: &mut Contender) {
-        if let Some(gives_way) = self.requests.gives_way() {
-            self.give_way(contender, gives_way);
-        }
+        self.give_way(contender, self.requests.asker().map_or(GivesWay::ToAll, Asker::gives_way));
         self.step_back(contender).await;
     }
 
-    /// States with the next node, and those after it, to whom a participant with a priority gives way.
-    fn give_way(&self, contender: &mut Contender, gives_way: GivesWay) {
+    /// Gives way to these too, from its next node on.
+    fn give_way(&mut self, contender: &mut Contender, gives_way: GivesWay) {
+        self.gives_way = self.gives_way.max(gives_way);
+        self.state_rank(contender);
+    }
+
+    /// Has the next node, and those after it, state its rank, if it has a priority.
+    fn state_rank(&self, contender: &mut Contender) {
         if let Some(priority) = self.options.priority {
-            contender.set_label(Rank { priority, gives_way }.label());
+            contender.set_label(Rank { priority, gives_way: self.gives_way }.label());
         }
     }
 

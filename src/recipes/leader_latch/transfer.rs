@@ -16,7 +16,7 @@ use crate::contender::participants::{self, Participant};
 use crate::engine::{self, Op};
 use crate::layout::latch::{Asker, NO_REQUEST, asker_of, is_of, request_of, resign_for};
 use crate::layout::line::LATCH;
-use crate::layout::rank::precedes;
+use crate::layout::rank::{self, precedes};
 use crate::util::path::{join, split, validate};
 use crate::util::wait::sleep_until_opt;
 use crate::util::znode::Stat;
@@ -44,8 +44,8 @@ const AT_ONCE: usize = 16;
 ///
 /// A transfer goes before [priorities](super::LeaderLatchBuilder::priority). Participants behind the chosen one that
 /// have a lower number must be revocable too. They are asked before all others, as the chosen one would step back for
-/// them, and all that were asked give way to it. Once it has left its place, their priorities count as before. One that
-/// enters later with a lower number may claim the leadership again.
+/// them, and all that were asked give way to it and those before it. Once these have left their places, their
+/// priorities count as before. One that enters later with a lower number may claim the leadership.
 ///
 /// `within` is how long the leader and the others may take. The leader may need its grace period. After that, requests
 /// that were not followed are withdrawn. A request that another operator has made is waited for, but neither replaced
@@ -173,7 +173,7 @@ impl Transfer<'_> {
             let name = split(&target.path).1;
             let Some(at) = line.iter().position(|other| other == name) else { return Err(End::Left) };
             let Some((leader, between)) = line[..at].split_first() else {
-                return Ok(Participant { is_leader: true, ..target });
+                return Ok(Participant { is_leader: true, gives_way: rank::gives_way(name, &line), ..target });
             };
             // The target steps back for these, until they have given way.
             let behind: Vec<&String> = line[at + 1..].iter().filter(|other| precedes(other, name)).collect();

@@ -1,18 +1,17 @@
-//! A transaction on items that must not be carried out twice.
+//! A transaction on items whose second copy is refused, as the first one has deleted or created something.
 
 use std::sync::Arc;
 
 use crate::client::core::Core;
-use crate::client::ops::{MAYBE_DONE, Retry};
-use crate::client::parents;
-use crate::client::{self, Error};
+use crate::client::ops::{Retry, outcome_unknown};
+use crate::client::{self, parents};
 use crate::engine::{Error as Refusal, Multi, Op};
 
 /// What a refusal says about the transaction.
 pub(super) enum Refused<T> {
     /// The call ends with this.
     Done(T),
-    /// The directory is missing, and nothing was carried out.
+    /// The directory is missing, so this copy was not carried out.
     NoDirectory,
     /// Anything else: it is repeated if the error is transient.
     Other,
@@ -26,13 +25,14 @@ pub(super) struct Transaction<'a> {
     pub(super) path: &'a str,
     /// The directory on the server that is created if it is missing.
     pub(super) directory: &'a str,
+    /// Carried out once, they are refused after that.
     pub(super) steps: Vec<Op>,
 }
 
 impl Transaction<'_> {
-    /// Carries out the steps, as often as the retry policy allows, and returns `done`. If a step is refused, `judge`
-    /// says what that means. It gets the number of the step, the error, and whether a copy whose answer was lost may
-    /// have been carried out, which it may correct.
+    /// Carries out the steps, with as many copies as the retry policy allows, and returns `done`. If a step is refused,
+    /// `judge` says what that means. It gets the number of the step, the error, and whether an earlier copy, whose
+    /// answer was lost, may have been carried out. It clears that if the refusal shows that none was.
     pub(super) async fn commit<T>(
         self,
         done: T,
@@ -40,7 +40,7 @@ impl Transaction<'_> {
     ) -> Result<T, client::Error> {
         let Transaction { core, doing, path, .. } = self;
         let mut retry = Retry::new(core);
-        let (mut in_doubt, mut is_made) = (false, false);
+        let (mut in_doubt, mut was_created) = (false, false);
         loop {
             let answer = core.answer_to_write(doing, path, |session, _| session.multi(self.steps.clone())).await;
             let again = match answer {
@@ -49,7 +49,7 @@ impl Transaction<'_> {
                     Refused::Done(end) => return Ok(end),
                     // If another client deletes it each time, the policy is the bound.
                     Refused::NoDirectory => {
-                        match (self.create_directory().await, std::mem::replace(&mut is_made, true)) {
+                        match (self.create_directory().await, std::mem::replace(&mut was_created, true)) {
                             (Ok(()), true) => retry.pause_after(doing, path, error, |_| true).await,
                             (created, _) => created,
                         }
@@ -62,16 +62,16 @@ impl Transaction<'_> {
                 }
                 Err(error) => Err(error),
             };
-            again.map_err(|error| if in_doubt { error.outcome_unknown(MAYBE_DONE) } else { error })?;
+            again.map_err(|error| if in_doubt { outcome_unknown(doing, path) } else { error })?;
         }
     }
 
     /// Creates the directory. That is harmless to repeat, so it is retried as a read.
-    async fn create_directory(&self) -> Result<(), Error> {
-        let (core, directory): (_, Arc<str>) = (self.core, self.directory.into());
+    async fn create_directory(&self) -> Result<(), client::Error> {
+        let (core, directory) = (self.core, self.directory);
         let create = |session: &Arc<_>, _: &str| {
-            let (session, directory) = (Arc::clone(session), Arc::clone(&directory));
-            async move { parents::ensure(&session, &directory, &[], &core.config.acls).await }
+            let session = Arc::clone(session);
+            async move { parents::ensure(&session, directory, &[], &core.config.acls).await }
         };
         core.read(self.doing, self.path, create).await
     }

@@ -105,3 +105,81 @@ async fn a_transfer_that_ends_early_leaves_no_request_at_a_leader_that_a_partici
     }
     drop(chosen);
 }
+
+/// Neither to the one that the first transfer had chosen, nor to none.
+#[tokio::test(start_paused = true)]
+async fn a_leader_that_two_transfers_ask_gives_way_to_the_one_of_the_second() {
+    let (server, clients) = setup::<4>().await;
+    let leader = revocable(&server, &clients[0], ("leader", 1), T * 3).await;
+    let first = revocable(&server, &clients[1], ("first", 9), Duration::ZERO).await;
+    let second = revocable(&server, &clients[2], ("second", 9), Duration::ZERO).await;
+    leads(&leader).await;
+    let error = transfer(&clients[3], PATH, "first", T / 4).await.expect_err("its grace period is longer");
+    assert!(matches!(error, ResignError::Unanswered { .. }), "{error}");
+    first.close().await.expect("closed");
+    within("it is done", T * 4, transfer(&clients[3], PATH, "second", T * 4)).await.expect("transferred");
+    let leadership = leads(&second).await;
+    line_becomes(&second, &["second", "leader"]).await;
+    tokio::time::sleep(T * 3).await;
+    assert!(leadership.is_held());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_that_loses_its_node_before_it_has_resigned_gives_way_all_the_same() {
+    for expires in [false, true] {
+        let (server, clients) = setup::<3>().await;
+        let leader = revocable(&server, &clients[0], ("leader", 1), T * 3).await;
+        let chosen = revocable(&server, &clients[1], ("chosen", 9), Duration::ZERO).await;
+        let leadership = leads(&leader).await;
+        let node = node_of(&leader);
+        let loses_it = async {
+            within("it is told", SOON, leadership.on_revoke()).await.expect("it leads");
+            if expires {
+                server.expire_session(&clients[0]);
+            } else {
+                server.delete_by_hand(&node).expect("it exists");
+            }
+        };
+        let (transferred, ()) = tokio::join!(transfer(&clients[2], PATH, "chosen", T), loses_it);
+        transferred.expect("transferred");
+        let leadership = leads(&chosen).await;
+        within("it is back", T, line_becomes(&chosen, &["chosen", "leader"])).await;
+        tokio::time::sleep(T * 3).await;
+        assert!(leadership.is_held(), "{expires}");
+    }
+}
+
+/// Those that have made room for it already give way to the leader too.
+#[tokio::test(start_paused = true)]
+async fn after_a_transfer_that_fails_the_leader_of_the_one_before_leads_on() {
+    let (server, clients) = setup::<4>().await;
+    let better = revocable(&server, &clients[0], ("better", 1), Duration::ZERO).await;
+    let leader = revocable(&server, &clients[1], ("leader", 9), T * 3).await;
+    within("it is done", SOON, transfer(&clients[3], PATH, "leader", T)).await.expect("transferred");
+    let leadership = leads(&leader).await;
+    let chosen = ranked(&clients[2], "chosen", 9).await;
+    can_be_asked(&server, &better).await;
+    server.freeze_client(&clients[1]);
+    transfer(&clients[3], PATH, "chosen", T / 8).await.expect_err("the leader is stopped");
+    server.thaw_client(&clients[1]);
+    chosen.close().await.expect("closed");
+    line_becomes(&leader, &["leader", "better"]).await;
+    tokio::time::sleep(T * 6).await;
+    assert!(leadership.is_held());
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_has_resigned_still_gives_way_to_all_after_a_transfer_has_moved_it() {
+    let (server, clients) = setup::<4>().await;
+    let resigned = revocable(&server, &clients[0], ("resigned", 1), Duration::ZERO).await;
+    let leader = revocable(&server, &clients[1], ("leader", 5), Duration::ZERO).await;
+    resigned.resign(&leads(&resigned).await).await;
+    leads(&leader).await;
+    can_be_asked(&server, &resigned).await;
+    let chosen = ranked(&clients[2], "chosen", 9).await;
+    within("it is done", SOON, transfer(&clients[3], PATH, "chosen", T)).await.expect("transferred");
+    line_becomes(&chosen, &["chosen", "resigned", "leader"]).await;
+    let nodes = [&resigned, &leader].map(node_of);
+    assert!(nodes[0].contains("-gives-way-0000000001-latch-"), "{nodes:?}");
+    assert!(nodes[1].contains("-gives-way-0000000005-to-"), "{nodes:?}");
+}

@@ -26,24 +26,30 @@ fn precedes(place: &Place, other: &Place) -> bool {
     let gives_way = match rank.gives_way {
         None => false,
         Some(None) => true,
-        Some(Some(chosen)) => other.path.ends_with(chosen),
+        // It has made room for this one and those before it, and entered after them.
+        Some(Some(chosen)) => number(other) <= chosen && number(place) > chosen,
     };
     rank.priority < than.priority && !gives_way
 }
 
 /// What the name of a node states.
-struct Rank<'a> {
+struct Rank {
     priority: u32,
-    /// Whether its owner gives way, and the number of the only one to which it does.
-    gives_way: Option<Option<&'a str>>,
+    /// Whether its owner gives way; and if not to all, up to which number.
+    gives_way: Option<Option<u32>>,
 }
 
-fn rank(place: &Place) -> Option<Rank<'_>> {
+fn number(place: &Place) -> u32 {
+    place.path[place.path.len() - 10..].parse().expect("a name ends in ten digits")
+}
+
+fn rank(place: &Place) -> Option<Rank> {
     let label = place.path.rsplit_once("-latch-")?.0;
     if let Some((_, priority)) = label.rsplit_once("-priority-") {
         return Some(Rank { priority: priority.parse().ok()?, gives_way: None });
     }
     let (_, given) = label.rsplit_once("-gives-way-")?;
-    let (priority, chosen) = given.split_once("-to-").map_or((given, None), |(priority, to)| (priority, Some(to)));
+    let (priority, chosen) =
+        given.split_once("-to-").map_or((given, None), |(priority, to)| (priority, to.parse().ok()));
     Some(Rank { priority: priority.parse().ok()?, gives_way: Some(chosen) })
 }

@@ -32,7 +32,7 @@ pub enum Latch {
     ///
     /// The leader may finish what is under way, for as long as its program allows. This command does not wait for
     /// that. A leader that is alone leads again. If the leader changes before it is asked, nothing is asked, and the
-    /// status is 1.
+    /// status is 1. If it has a priority, that gives it no precedence until it has led again.
     ///
     /// Only leaders whose program permits it can be asked: those of this library with the option revocable. For any
     /// other, stop its process instead. Nothing is written then, and the status is 1.
@@ -51,7 +51,8 @@ pub enum Latch {
     /// The leader and those between must be participants whose program permits it: of this library, with the option
     /// revocable. If one of them does not, nothing is written, and the status is 1. The chosen one may be any
     /// participant, also one of Curator. If participants have priorities, those behind the chosen one that have a lower
-    /// number go to the end of the line first, and must permit it too.
+    /// number go to the end of the line first, and must permit it too. All that were asked give way to the chosen one
+    /// while that keeps its place.
     ///
     /// The chosen one leads as soon as its process takes notice. Choose one that runs: while it is stopped or cut off,
     /// there is no leader, until its session ends.
