@@ -222,7 +222,10 @@ fn user_and_password(value: &str) -> Result<(String, String), String> {
 
 /// Parses a time.
 pub fn time(value: &str) -> Result<Duration, String> {
-    humantime::parse_duration(value).map_err(|_| "it must be a time with its unit, such as 500ms, 30s or 2m".to_owned())
+    humantime::parse_duration(value).map_err(|error| match error {
+        humantime::DurationError::NumberOverflow => "it is longer than can be counted".to_owned(),
+        _ => "it must be a time with its unit, such as 500ms, 30s or 2m".to_owned(),
+    })
 }
 
 /// Parses the path of a node below the root.

@@ -64,6 +64,9 @@ pub enum What {
     #[command(after_help = STATUS)]
     Lock(run::LockOptions),
     /// Run a command while this process leads
+    ///
+    /// It takes part as Curator's LeaderSelector does. To end its term, end the command or this process: `zkr latch
+    /// resign` and `transfer` ask only latches.
     #[command(after_help = STATUS)]
     Elect(run::ElectOptions),
     /// Run a command together with others: all start when all are there, and all end together

@@ -215,12 +215,12 @@
 //! | `DistributedDelayQueue` | All are due at once, before those with times. |
 //! | `DistributedIdQueue` | It takes all, and delayed items before their time. |
 //!
-//! Curator writes times and ids in the same way. A consumer of this library takes 11 digits and capitals up to F for a
-//! time (from 2004 to 2527). If that is more than ten years away, the item waits and is reported as
-//! [`Event::FarAhead`]: it may be an id such as `79991234567`, which [`Producer::id`] refuses and Curator does not. 13
-//! to 16 digits with a capital are a time that never comes, such as Java's `Long.MAX_VALUE`: the item is ignored, and
-//! reported as [`Event::Skipped`]. Everything else is an id, which makes no difference to the delivery. So a time of
-//! Curator's from 2527 to 10889 is taken for an id, and its item is delivered at once.
+//! Curator writes times and ids in the same way. A consumer of this library takes 11 digits and capitals up to F,
+//! without a 0 in front, for a time (from 2004 to 2527). If that is more than ten years away, the item waits and is
+//! reported as [`Event::FarAhead`]: it may be an id such as `79991234567`, which [`Producer::id`] refuses and Curator
+//! does not. 13 to 16 digits with a capital are a time that never comes, such as Java's `Long.MAX_VALUE`: the item is
+//! ignored, and reported as [`Event::Skipped`]. Everything else is an id, which makes no difference to the delivery. So
+//! a time of Curator's from 2527 to 10889 is taken for an id, and its item is delivered at once.
 //! [`remove`](DistributedQueue::remove) finds all of them by the text between the lines. When Curator returns an item
 //! that has failed, the copy has lost its priority or time.
 //!

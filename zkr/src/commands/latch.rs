@@ -20,6 +20,9 @@ use crate::output::{Output, note, shown};
 #[derive(Subcommand, Debug)]
 pub enum Latch {
     /// Show who leads and who waits, and which of them were asked to resign
+    ///
+    /// It shows any line, also those of `zkr elect` and of locks. Only the participants of latches (latch- in the names
+    /// of their nodes) can be asked to resign.
     Ls {
         /// The path of the election
         #[arg(value_parser = path)]
@@ -150,7 +153,10 @@ async fn leader(client: &Client, path: &str) -> Result<Participant, Ending> {
     let mut leaders = observe_leader(client, path).map_err(failed)?;
     match leaders.next().await.transpose().map_err(failed)?.flatten() {
         Some(leader) => Ok(leader),
-        None => Err(Ending::because(Status::No, format_args!("{path} has no participants; check the path"))),
+        None => Err(Ending::because(
+            Status::No,
+            format_args!("{path}: no latch takes part there; check the path. Commands of zkr elect cannot be asked"),
+        )),
     }
 }
 
@@ -166,8 +172,12 @@ fn of(path: &str, error: ResignError) -> Ending {
             "if they have only just entered, try again; otherwise stop or restart the processes of these; their \
              programs do not permit it (builder option revocable)"
         }
-        ResignError::NotFound { .. } | ResignError::Ambiguous { .. } => {
+        ResignError::Ambiguous { .. } => {
             return Ending::because(Status::No, format_args!("{error}; zkr latch ls {path} shows ids and nodes"));
+        }
+        ResignError::NotFound { .. } => {
+            let why = "shows ids and nodes; only those of latches, with latch- in their names, can be chosen";
+            return Ending::because(Status::No, format_args!("{error}; zkr latch ls {path} {why}"));
         }
         ResignError::Left { .. } => {
             return Ending::because(Status::No, format_args!("{error}; zkr latch ls {path} shows the line"));

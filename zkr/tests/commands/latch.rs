@@ -1,13 +1,16 @@
 //! Leaders that are asked to resign, and those that are chosen.
 
 use zookeeper_recipes::Permissions;
-use zookeeper_recipes::leader_latch::LatchStatus;
+use zookeeper_recipes::leader_latch::{LatchStatus, LeaderLatchBuilder};
 
 use super::*;
 
 /// Starts a latch that can be asked if it has a grace period, and waits until it has settled.
 async fn latch(fixture: &Fixture, id: &str, grace: Option<Duration>) -> LeaderLatch {
-    let latch = LeaderLatch::builder(&fixture.client, &fixture.path).id(id);
+    settled(fixture, LeaderLatch::builder(&fixture.client, &fixture.path).id(id), grace).await
+}
+
+async fn settled(fixture: &Fixture, latch: LeaderLatchBuilder, grace: Option<Duration>) -> LeaderLatch {
     let latch = match grace {
         Some(grace) => latch.revocable(grace),
         None => latch,
@@ -52,6 +55,28 @@ async fn a_leader_resigns_and_the_chosen_one_leads() {
     assert_eq!((&leader["id"], &leader["is_leader"]), (&Value::from("host-4"), &Value::from(true)));
     let line_now = fixture.answer(&["latch", "ls", path]).await;
     assert!(line_now.contains("1 hold, 3 wait"), "{line_now}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn priorities_are_shown_and_who_gives_way() {
+    let fixture = Fixture::new("priorities").await;
+    let path = fixture.path.as_str();
+    let mut line = Vec::new();
+    for (id, priority) in [("best", 1), ("worst", 9)] {
+        let builder = LeaderLatch::builder(&fixture.client, path).id(id).priority(priority);
+        line.push(settled(&fixture, builder, Some(Duration::ZERO)).await);
+    }
+    let shown = fixture.answer(&["latch", "ls", path]).await;
+    assert!(shown.contains("priority 1, session") && shown.contains("priority 9, session"), "{shown}");
+    fixture.answer(&["latch", "transfer", path, "--to", "worst"]).await;
+    leads(&line[1]).await;
+    let gives_way =
+        || async { fixture.answer(&["latch", "ls", path]).await.contains("priority 1, gives way, session") };
+    eventually("the better one is in the line again", SOON, gives_way).await;
+    let places = &fixture.values(&["latch", "ls", path]).await[0]["places"];
+    let ranks = [0, 1].map(|at| (&places[at]["priority"], &places[at]["gives_way"]));
+    let [nine, one] = [9, 1].map(Value::from);
+    assert_eq!(ranks, [(&nine, &Value::from(false)), (&one, &Value::from(true))]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

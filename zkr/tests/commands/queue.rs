@@ -166,7 +166,16 @@ async fn items_with_a_priority_a_delay_or_an_id() {
         let told = fixture.zkr(&[&["queue", "put", path, "item"][..], refused].concat()).await;
         assert_eq!((told.status, &*told.out), (125, ""), "{refused:?}: {}", told.err);
     }
+    let told = fixture.zkr(&["queue", "put", path, "item", "--priority", "9999999999"]).await;
+    assert!(told.err.contains("a whole number from -2147483648 to 2147483647"), "{}", told.err);
+    let told = fixture.zkr(&["queue", "put", path, "item", "--after", "99999999999999999999s"]).await;
+    assert!(told.err.contains("longer than can be counted"), "{}", told.err);
     let told = fixture.zkr(&["queue", "put", path, "item", "--id", &id]).await;
-    assert!(told.status == 125 && told.err.contains("from 1 to 255 are allowed"), "{} {}", told.status, told.err);
+    assert!(
+        told.status == 125 && told.err.contains("from 1 to 255 are allowed; nothing was put"),
+        "{} {}",
+        told.status,
+        told.err
+    );
     assert_eq!(fixture.answer(&["queue", "depth", path]).await, "1\n", "nothing was put");
 }

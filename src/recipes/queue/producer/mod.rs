@@ -124,8 +124,8 @@ impl<S: Serializer> Producer<S> {
     /// need not be unique. Slashes and vertical lines become underlines, as in Curator's queue.
     ///
     /// A put is [`Error::InvalidOption`] if the id is empty, has more than 255 bytes or a character that no path may
-    /// have. It is as well if the id consists of 11 digits and capitals up to F, or of 13 to 16 of them with a capital:
-    /// then the item would be taken for a delayed one.
+    /// have. It is as well if the id consists of 11 digits and capitals up to F without a 0 in front, or of 13 to 16
+    /// with a capital: then the item would be taken for a delayed one.
     #[doc(alias = "DistributedIdQueue")]
     pub fn id(&self, id: impl Into<String>) -> Self {
         self.with(self.setting.and(Setting::Id(id.into())))

@@ -19,6 +19,12 @@ use crate::output::Output;
 #[derive(Subcommand, Debug)]
 pub enum Queue {
     /// Put items into a queue: the arguments, or if there are none, the lines of the standard input
+    ///
+    /// An item has at most one of a time, a priority and an id. They are delivered by priority, the lower number first;
+    /// among those of one priority first those whose time has come, then the others in the order of their puts. If an
+    /// item is refused, because it is too large for example, those before it are put.
+    #[command(after_help = "Examples: zkr queue put /shop/orders --id order-7 'two pairs of shoes'\n          \
+                            zkr queue put /shop/orders --after 2h <orders.txt")]
     Put(put::Options),
     /// Take items out of a queue, and print each on a line; status 1 if there was none in time
     ///
@@ -29,9 +35,10 @@ pub enum Queue {
     /// Remove the items with an id that no consumer has claimed; status 1 if there was none
     ///
     /// An item that was removed is not delivered. The id is that of `zkr queue put --id`, or of any other producer,
-    /// also one of Curator. Items that a consumer has claimed stay.
+    /// also one of Curator. / and | count as _: a/b, a|b and a_b are one id. Items that a consumer has claimed stay.
+    #[command(after_help = "Example: zkr queue remove /shop/orders order-7")]
     Remove(remove::Options),
-    /// Print how many items are in a queue, including those that a consumer has claimed
+    /// Print how many items are in a queue, including those that a consumer has claimed or whose time has not come
     Depth {
         /// The path of the queue
         #[arg(value_parser = path)]

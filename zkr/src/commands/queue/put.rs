@@ -26,13 +26,13 @@ pub struct Options {
     /// The items [default: the lines of the standard input]
     #[arg(value_name = "ITEM")]
     items: Vec<OsString>,
-    /// Deliver the items only when this time is over, such as 30s or 2m
+    /// Deliver the items only when this time is over, such as 30s or 2h, by the clock of the consumer's machine
     #[arg(long, value_name = "TIME", value_parser = time)]
     after: Option<Duration>,
-    /// Deliver the items before those with a higher number; those without one have 0
-    #[arg(long, value_name = "NUMBER", allow_negative_numbers = true)]
+    /// Deliver the items before those with a higher number; those without one have 0, and it may be negative
+    #[arg(long, value_name = "NUMBER", allow_negative_numbers = true, value_parser = priority)]
     priority: Option<i32>,
-    /// An id for all the items, by which `zkr queue remove` finds them
+    /// An id for all the items, by which `zkr queue remove` finds them: at most 255 bytes
     #[arg(long, value_parser = NonEmptyStringValueParser::new())]
     id: Option<String>,
 }
@@ -47,6 +47,11 @@ impl Options {
             (None, None, None) => producer,
         }
     }
+}
+
+/// Parses a priority.
+fn priority(value: &str) -> Result<i32, String> {
+    value.parse().map_err(|_| format!("it must be a whole number from {} to {}", i32::MIN, i32::MAX))
 }
 
 /// How many items were put.
@@ -102,10 +107,11 @@ fn not_all(error: Error, enqueued: usize) -> Ending {
 
 /// Adds what was put before the failure, so that the caller can continue there.
 fn after(ending: Ending, enqueued: usize) -> Ending {
-    match ending {
-        Ending::Status(status, Some(why)) => {
+    match (ending, enqueued) {
+        (Ending::Status(status, Some(why)), 0) => Ending::because(status, why + "; nothing was put"),
+        (Ending::Status(status, Some(why)), _) => {
             Ending::because(status, format_args!("{why}; before it, {} put", count(enqueued, "item was", "items were")))
         }
-        other => other,
+        (other, _) => other,
     }
 }
