@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use crate::client::core::Core;
-use crate::client::ops::{Retry, outcome_unknown};
-use crate::client::{self, parents};
+use crate::client::ops::{MAYBE_DONE, Retry, outcome_unknown};
+use crate::client::{self, ErrorKind, parents};
 use crate::engine::{Error as Refusal, Multi, Op};
 
 /// What a refusal says about the transaction.
@@ -54,6 +54,8 @@ impl Transaction<'_> {
                             (created, _) => created,
                         }
                     }
+                    // What the servers say of a second copy tells nothing about the first.
+                    Refused::Other if in_doubt && !error.is_transient() => Err(outcome_unknown(doing, path)),
                     Refused::Other => retry.pause_after(doing, path, error, Refusal::is_transient).await,
                 },
                 Ok(Err(error)) => {
@@ -62,7 +64,11 @@ impl Transaction<'_> {
                 }
                 Err(error) => Err(error),
             };
-            again.map_err(|error| if in_doubt { outcome_unknown(doing, path) } else { error })?;
+            again.map_err(|error| match error.kind() {
+                ErrorKind::OutcomeUnknown => error,
+                _ if in_doubt => error.outcome_unknown(MAYBE_DONE),
+                _ => error,
+            })?;
         }
     }
 
